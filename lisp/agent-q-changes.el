@@ -265,6 +265,17 @@ What another chat has changed since is left alone."
         ((car (agent-q-session-chats)))
         (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
+(defun agent-q-changes-p ()
+  "Whether a turn of this chat has changed a file or a buffer."
+  (not (string-empty-p (agent-q-core-changes agent-q-session-number))))
+
+(defun agent-q-changes-undo-p ()
+  "Whether what a turn of this chat changed can be undone now."
+  (and (not (agent-q-chat-view-header-busy-p))
+       (or (seq-some (lambda (line) (not (agent-q-changes--line-undone-p line)))
+                     agent-q-changes--lines)
+           (agent-q-changes-p))))
+
 ;;;###autoload
 (defun agent-q-undo-turn (&optional ask)
   "Undo what the chat's latest turn changed in files and buffers.
@@ -690,13 +701,17 @@ TURN is its name in journals, or the end of that."
 
 (defun agent-q-changes--line-what (line room)
   "Return what the turn of LINE changed, as text of ROOM columns; files come first.
-What doesn't fit is counted, and shows when the line is unfolded."
+Names come before what was done to each.  What doesn't fit is counted, and
+shows when the line is unfolded."
   (let* ((what (agent-q-changes--line-shown line))
          (parts (mapcar (lambda (part) (agent-q-text-visible-line part 400))
                         (append (agent-q-changes-files (car what)) (cdr what))))
          (count (length parts))
          (shown count)
          (text (string-join parts ", ")))
+    (when (and (cdr parts) (> (string-width text) room))
+      (setq parts (mapcar (lambda (part) (replace-regexp-in-string " ([a-z, ]+)\\'" "" part)) parts)
+            text (string-join parts ", ")))
     (while (and (> (string-width text) room) (> shown 1))
       (setq shown (1- shown)
             text (format "%s and %d more (TAB)" (string-join (seq-take parts shown) ", ")
@@ -788,22 +803,30 @@ What doesn't fit is counted, and shows when the line is unfolded."
     (agent-q-core-console agent-q-session-number line)))
 
 (defconst agent-q-changes--line-most 8
-  "How many definitions are compiled one by one; of more, their files are.")
+  "How many definitions are compiled by name; of more, their files are.")
 
 (defun agent-q-changes--line-compile (line)
-  "Compile and load in this chat's image what it has not of LINE."
-  (let ((behind (agent-q-changes-line-behind line)))
+  "Compile and load in this chat's image what it has not of LINE.
+That is one call for each file."
+  (let* ((behind (agent-q-changes-line-behind line))
+         (some (<= (length behind) agent-q-changes--line-most)))
     (agent-q-changes--line-console
-     (if (> (length behind) agent-q-changes--line-most)
-         (mapcar (lambda (file) (format "/compile_file path=%S" file))
-                 (seq-uniq (mapcar #'cadr behind)))
-       (mapcar (pcase-lambda (`(,name ,file ,place))
-                 (format "/compile_file path=%S name=%S" file (format "%s (line %d)" name place)))
-               behind)))))
+     (mapcar (pcase-lambda (`(,file . ,definitions))
+               (concat (format "/compile_file path=%S" file)
+                       (and some
+                            (format " name=%S"
+                                    (mapconcat (pcase-lambda (`(,name ,_ ,place))
+                                                 (format "%s (line %d)" name place))
+                                               definitions "\n")))))
+             (seq-group-by #'cadr behind)))))
 
 (defun agent-q-changes--line-test ()
   "Run in this chat's image the suites that reach a change."
   (agent-q-changes--line-console '("/run_tests affected=true")))
+
+(defun agent-q-changes--line-of-lisp-p (diff)
+  "Whether DIFF is about a file of Lisp, which tests may reach."
+  (and (string-match-p "^\\+\\+\\+ .*\\.\\(?:lisp\\|lsp\\|cl\\|asd\\)$" diff) t))
 
 (defun agent-q-changes-line-tell-behind (turn behind)
   "Show in the line of TURN that the image is BEHIND its files.
@@ -811,9 +834,7 @@ That is a list as in `agent-q-changes-line'."
   (dolist (line agent-q-changes--lines)
     (when (equal turn (agent-q-changes-line-turn line))
       (setf (agent-q-changes-line-tests line)
-            (and (string-match-p "^\\+\\+\\+ .*\\.\\(?:lisp\\|lsp\\|cl\\|asd\\)$"
-                                 (car (agent-q-changes-line-left line)))
-                 t))
+            (agent-q-changes--line-of-lisp-p (car (agent-q-changes-line-left line))))
       (agent-q-changes--line-set-behind line behind))))
 
 (defun agent-q-changes-lines-caught-up (behind)
@@ -883,25 +904,67 @@ with the turn, the diff of files and a marker where it ended, or nil."
                  (funcall then turn diff place)
                  (set-marker place nil))))))))))
 
-(defun agent-q-changes--line-add (turn diff definitions &optional place)
+(defun agent-q-changes--line-add (turn diff definitions &optional place tests)
   "Add the line about TURN, which changed DIFF and DEFINITIONS.
 There is none if both are empty.  It stands under the turn, which ended
-before PLACE, a marker: the next one may have begun since."
+before PLACE, a marker: the next one may have begun since.  TESTS says that
+the image can test that."
   (unless (or (and (string-empty-p diff) (null definitions))
               (not agent-q-session-number))
     (let* ((what (cons diff definitions))
            (line (agent-q-changes--line-make :draw #'agent-q-changes--line-draw :turn turn
-                                             :changed what :left what))
+                                             :changed what :left what :tests tests))
            (add (lambda () (agent-q-render-add-item line))))
       (push line agent-q-changes--lines)
       (if (and place (< (1+ place) agent-q-render-end))
           (agent-q-render-above (1+ place) add)
         (funcall add)))))
 
-(defun agent-q-changes-line-past (turn diff)
+;;;;; Turns of earlier times
+
+(defvar-local agent-q-changes--past nil
+  "Turns of a stored chat that the image is still to be asked about.
+They are conses of the name of each and a marker where it ended.")
+
+(defun agent-q-changes-line-past (turn diff tools)
   "Add the line about TURN of a stored chat, which changed files by DIFF.
-TURN is its name in journals."
-  (agent-q-changes--line-add turn diff nil))
+TURN is its name in journals, and TOOLS are those that it used.  What it
+changed in the image is added if that is still the same."
+  (let ((there (agent-q-connection-live-p agent-q-session-connection)))
+    (agent-q-changes--line-add turn diff nil nil
+                               (and there (agent-q-changes--line-of-lisp-p diff)))
+    (when (and there (seq-intersection tools agent-q-changes--line-image-tools))
+      (unless agent-q-changes--past
+        (run-at-time 0 nil #'agent-q-changes--past-ask (current-buffer)))
+      ;; A character before the end: what is added there would take the end along.
+      (push (cons turn (copy-marker (1- agent-q-render-end))) agent-q-changes--past))))
+
+(defun agent-q-changes--past-ask (chat)
+  "Ask the image of CHAT, a buffer, what its turns of earlier times changed there."
+  (when (buffer-live-p chat)
+    (with-current-buffer chat
+      (let ((turns agent-q-changes--past))
+        (setq agent-q-changes--past nil)
+        (agent-q-changes--call
+         agent-q-session-connection "journal-list" '(:limit 1000)
+         (lambda (value)
+           (when (buffer-live-p chat)
+             (with-current-buffer chat
+               (pcase-dolist (`(,turn . ,place) turns)
+                 (agent-q-changes--past-add
+                  turn (agent-q-changes--of-turn turn (plist-get value :changes)) place)
+                 (set-marker place nil))))))))))
+
+(defun agent-q-changes--past-add (turn definitions place)
+  "Show under TURN, which ended at PLACE, that it changed DEFINITIONS in the image."
+  (when definitions
+    (let ((line (seq-find (lambda (line) (equal turn (agent-q-changes-line-turn line)))
+                          agent-q-changes--lines)))
+      (if (null line)
+          (agent-q-changes--line-add turn "" definitions place)
+        (setf (agent-q-changes-line-changed line)
+              (cons (car (agent-q-changes-line-changed line)) definitions))
+        (agent-q-changes--line-keep turn (lambda (was) (cons (car was) definitions)))))))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

@@ -83,6 +83,14 @@ after its name."
 (defconst agent-q-chat-commands--own-effort "the provider's own"
   "What no effort of the chat itself is called.")
 
+(defun agent-q-chat-commands-effort ()
+  "Return the reasoning effort that this chat asks for, as text."
+  (format "%s" (or agent-q-session-effort (alist-get 'effort agent-q-session-provider) "default")))
+
+(defun agent-q-chat-commands-effort-p ()
+  "Whether this chat's model may be asked to think more or less."
+  (and agent-q-session-provider (agent-q-provider-thinks-p agent-q-session-provider)))
+
 (defun agent-q-chat-commands--read-effort ()
   "Ask the user for an effort and return it; the present one is the default."
   (let* ((present (format "%s" (or agent-q-session-effort agent-q-chat-commands--own-effort)))

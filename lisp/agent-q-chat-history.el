@@ -306,7 +306,9 @@ may be outdated.  %s"
             (plist-get event :name))
       (cl-flet ((draw ()
                   (agent-q-chat-history--past-draw past)
-                  (agent-q-changes-line-past (plist-get event :name) (plist-get event :changed))))
+                  (agent-q-changes-line-past
+                   (plist-get event :name) (plist-get event :changed)
+                   (delq nil (mapcar (lambda (it) (plist-get it :tool)) past)))))
         (if (plist-get event :below)
             (progn (draw)
                    (agent-q-render-finish))
@@ -408,6 +410,10 @@ OLDER is how many turns are still to be shown."
             (cons (copy-marker start) (copy-marker agent-q-chat-history--past-top))))))
 
 ;;;###autoload
+(defun agent-q-chat-history-older-p ()
+  "Whether this chat has turns that aren't shown."
+  (and agent-q-chat-history--past-button t))
+
 (defun agent-q-chat-history-older ()
   "Show older messages of this chat, which was resumed."
   (declare (completion agent-q-session-command-p))
@@ -765,7 +771,13 @@ restored ones." (car systems)))
     (when (and (memq 'conversation (agent-q-chat-history-rewind-plan-ticked plan))
                (string-blank-p (agent-q-prompt-text)))
       (agent-q-prompt-replace (agent-q-chat-history-rewind-plan-text plan)))
-    (goto-char (point-max))))
+    (agent-q-chat-history--rewind-to-end)))
+
+(defun agent-q-chat-history--rewind-to-end ()
+  "Go to the end of this chat in its windows, where what came of a rewind is said."
+  (goto-char (point-max))
+  (dolist (window (get-buffer-window-list nil nil t))
+    (set-window-point window (point-max))))
 
 ;;;;; Undoing it
 
@@ -830,7 +842,9 @@ undone." 'agent-q-failure)))))
   "Say that a rewind was undone, but for LEFT, sentences."
   (agent-q-render-notice "The rewind was undone.")
   (dolist (line left)
-    (agent-q-render-notice (concat "  " line) 'agent-q-failure)))
+    (agent-q-render-notice (concat "  " line) 'agent-q-failure))
+  ;; The button is far above by now: what it had hidden is shown again.
+  (agent-q-chat-history--rewind-to-end))
 
 (defun agent-q-chat-history--rewind-redo (image)
   "Let the image bring back what is in IMAGE.

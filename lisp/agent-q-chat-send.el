@@ -261,6 +261,10 @@ The one that came last is the default."
                (cdr (assoc (completing-read (format-prompt prompt last) choices nil t nil nil last)
                            choices)))))))
 
+(defun agent-q-chat-send-queue-p ()
+  "Whether a message of this chat is queued."
+  (and agent-q-chat-send--queue t))
+
 (defun agent-q-chat-send-queue-edit (drop-p)
   "Put a queued message back at the prompt, to be changed and sent again.
 With prefix argument DROP-P, drop it; it stays in the history.  What stands at

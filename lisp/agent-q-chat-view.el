@@ -239,6 +239,16 @@ It is nil when one of them may have changed since.")
   "Whether a turn of this chat is running or about to."
   (or agent-q-chat-view-header-since (> agent-q-chat-view-header-queued 0)))
 
+(defun agent-q-chat-view-idle-p ()
+  "Whether no turn of this chat is running or about to."
+  (not (agent-q-chat-view-header-busy-p)))
+
+(defun agent-q-chat-view-asked-p ()
+  "Whether this chat has a message of its user, and no turn is running."
+  (and (agent-q-chat-view-idle-p)
+       (text-property-not-all (point-min) (point-max) 'agent-q-turn nil)
+       t))
+
 (defun agent-q-chat-view--header-tokens ()
   "Return what this chat sent and received, or nil before anything."
   (and (> (+ agent-q-chat-view-header-input agent-q-chat-view-header-output) 0)
@@ -715,7 +725,7 @@ Buttons count as items, and so do links."
 The current chat comes first, then the others.  If there is none, go to a turn
 that asks whether to continue."
   (interactive)
-  (let ((buffer (agent-q-chat-view--waiting)))
+  (let ((buffer (agent-q-chat-view-waiting)))
     (unless buffer
       (user-error "No pending request"))
     (unless (eq buffer (window-buffer))
@@ -735,7 +745,7 @@ That is a button, the last one of its kind in the log."
     (goto-char agent-q-render-end)
     (if (search-backward "\n[Continue]\n" nil t) (1+ (point)) (point-max))))
 
-(defun agent-q-chat-view--waiting ()
+(defun agent-q-chat-view-waiting ()
   "Return the buffer of the chat where something waits for its user, or nil."
   (let ((buffers (cons (current-buffer) (buffer-list))))
     (cl-flet ((first-where (holds)
@@ -748,7 +758,7 @@ That is a button, the last one of its kind in the log."
 
 ;;;;; All at once
 
-(defun agent-q-chat-view--items ()
+(defun agent-q-chat-view-items ()
   "Return the items of this chat's log that fold, first one first."
   (let ((items nil) (place (point-min)))
     (while (setq place (text-property-not-all place agent-q-render-end 'agent-q-item nil))
@@ -784,7 +794,7 @@ For `window-size-change-functions'."
     (with-current-buffer buffer
       (setq agent-q-chat-view--timer nil
             agent-q-chat-view--width (agent-q-call-width))
-      (dolist (item (last (agent-q-chat-view--items) agent-q-chat-view--most-fitted))
+      (dolist (item (last (agent-q-chat-view-items) agent-q-chat-view--most-fitted))
         (unless (agent-q-render-item-expanded item)
           (agent-q-render-update-item item))))))
 
@@ -793,7 +803,7 @@ For `window-size-change-functions'."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (let* ((items (agent-q-chat-view--items))
+  (let* ((items (agent-q-chat-view-items))
          (unfold (seq-some (lambda (item) (not (agent-q-render-item-expanded item))) items)))
     (unless items
       (user-error "Nothing to fold here"))

@@ -242,8 +242,6 @@ For `change-major-mode-hook'."
     (define-key map (kbd "C-c C-r") #'agent-q-rewind)
     (define-key map (kbd "C-c C-s") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
-    ;; The menu of Text mode is about other texts.
-    (define-key map [menu-bar text] #'undefined)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -437,6 +435,7 @@ core saves it, as JSON, or is nil."
               (not (agent-q-chat-view-welcome-p (agent-q-chat-view-item-of-line))))
          (goto-char (agent-q-render-item-start (agent-q-chat-view-item-of-line)))
          (agent-q-render-toggle))
+        ((agent-q-names-follow-written))
         ;; Where a key from below arrives that looks for the button.
         ((and (eolp) (not (bobp)) (button-at (1- (point)))) (push-button (1- (point))))
         (t (goto-char (point-max))

@@ -67,6 +67,14 @@
                 (agent-q-code-highlight-stretches start end) "")
      "\n+")))
 
+(defun agent-q-code-block-p ()
+  "Whether there is code at point or before it."
+  (ignore-errors (agent-q-code--block-bounds)))
+
+(defun agent-q-code-block-stage-p ()
+  "Whether there is code at point or before it, and a REPL for it."
+  (and agent-q-session-connection (agent-q-code-block-p)))
+
 (defun agent-q-code-block-copy ()
   "Copy the code at point, or the nearest code before it."
   (interactive nil agent-q-chat-mode)

@@ -310,6 +310,7 @@ some minutes.  In programs, NAME chooses a parked one."
                                          (nth 3 (agent-q-image-parked-event parked))))
                                 parked))
                         mine)))
+    (agent-q-debugger--await)
     (cond (name (agent-q-image-hand-over
                  (or (cl-find name mine :key #'agent-q-image-parked-name :test #'equal)
                      (user-error "The error %s isn't held any more" name))))
@@ -324,6 +325,40 @@ some minutes.  In programs, NAME chooses a parked one."
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
       (agent-q-chat-view-header-update))))
+
+(defun agent-q-debugger-open-kept (call)
+  "Open your own debugger on CALL, which failed and whose stack is kept."
+  (agent-q-debugger--await)
+  (agent-q-image-debug-kept call))
+
+(defconst agent-q-debugger--hooks '(sldb-hook sly-db-hook)
+  "The hooks that run in the buffer of a debugger as it opens.")
+
+(defun agent-q-debugger--await ()
+  "Have the debugger that opens next show its first frames."
+  (dolist (hook agent-q-debugger--hooks)
+    (add-hook hook #'agent-q-debugger--opens)))
+
+(defun agent-q-debugger--opens ()
+  "Show the first frames of the debugger in this buffer, once it has a window."
+  (dolist (hook agent-q-debugger--hooks)
+    (remove-hook hook #'agent-q-debugger--opens))
+  (run-at-time 0 nil #'agent-q-debugger--show-frames (current-buffer)))
+
+(defun agent-q-debugger--show-frames (buffer)
+  "Make the window of BUFFER, a debugger, so high that it shows three frames.
+It begins with the condition."
+  (when-let ((window (get-buffer-window buffer t)))
+    (with-selected-window window
+      (save-excursion
+        (goto-char (point-min))
+        (when (search-forward "\nBacktrace:\n" nil t)
+          (forward-line 3)
+          (let ((more (- (count-screen-lines (point-min) (point) t window)
+                         (window-body-height window))))
+            (when (> more 0)
+              (window-resize window (min more (window-max-delta window)))))))
+      (set-window-start window (point-min) t))))
 
 (defun agent-q-debugger--new-buffer (buffers)
   "Return the buffer of a debugger that is none of BUFFERS, or nil."

@@ -674,6 +674,22 @@ With `agent-q-debug' on while the bug shows, its last lines are in it."
                     (when-let ((source (agent-q-module-source-directory)))
                       (list (expand-file-name "docs/manual.org" source))))))
 
+(declare-function org-overview "org" ())
+
+(defun agent-q-doctor--manual-front ()
+  "Go to the title of the manual's source, with its chapters folded below.
+What Org's export reads at the beginning isn't shown."
+  (goto-char (point-min))
+  (when (and (looking-at "#")
+             (not (get-char-property (point) 'agent-q-front)))
+    (let* ((end (save-excursion (skip-chars-forward "^\n") (re-search-forward "\n$" nil 'move) (point)))
+           (title (if (re-search-forward "^#\\+TITLE: *\\(.*\\)$" end t) (match-string 1) "agent-q"))
+           (overlay (make-overlay (point-min) end)))
+      (overlay-put overlay 'agent-q-front t)
+      (overlay-put overlay 'display (concat (propertize title 'face 'org-document-title) "\n")))
+    (org-overview)
+    (goto-char (point-min))))
+
 ;;;###autoload
 (defun agent-q-manual ()
   "Show the manual of agent-q.
@@ -686,8 +702,8 @@ It is shown by Info, or as Org where there is no Info manual.  In a source tree,
           (org (find-file-read-only org)
                ;; Org cuts long lines off.
                (visual-line-mode 1)
-               (goto-char (point-min))
-               (message "This is the manual's source%s"
+               (agent-q-doctor--manual-front)
+               (message "TAB opens a chapter%s"
                         (if (agent-q-module-source-directory) "; `make manual' makes Info and HTML of it" "")))
           (t (user-error "The manual is not in %s; it is docs/manual.org in agent-q's source"
                          (abbreviate-file-name agent-q-module-directory))))))

@@ -248,10 +248,17 @@ They are those of CALLS."
       (setq agent-q-image--kept (delq call agent-q-image--kept))
       (agent-q-module-log-run-hook 'agent-q-image-event-functions process (list 'kept call nil)))))
 
+(defun agent-q-image--kept-here ()
+  "Return this chat's latest call whose stack is kept, or nil."
+  (cl-find (current-buffer) agent-q-image--kept :key #'agent-q-connection-call-owner))
+
+(defun agent-q-image-held-p ()
+  "Whether this chat holds an error, parked by it or kept for its user."
+  (or (agent-q-image-park-owned (current-buffer)) (agent-q-image--kept-here)))
+
 (defun agent-q-image-debug-kept (&optional call)
   "Open the user's debugger on CALL, whose stack is kept, or on this chat's latest."
-  (let ((call (or call (cl-find (current-buffer) agent-q-image--kept
-                                :key #'agent-q-connection-call-owner))))
+  (let ((call (or call (agent-q-image--kept-here))))
     (cond ((null call) (user-error "No error is held in this chat"))
           ((not (memq call agent-q-image--kept))
            (user-error "The stack of this error isn't held any more")))

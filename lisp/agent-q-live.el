@@ -144,5 +144,14 @@ that FILE-P returns nil for: prose has names of hosts, too."
         (agent-q-live-put from to thing)
         (add-face-text-property from to 'agent-q-live)))))
 
+(defun agent-q-live-place-at-point ()
+  "Return the place that is written at point, as a list of its kind and more, or nil.
+There may be no such file."
+  (let ((column (- (point) (line-beginning-position))))
+    (seq-some (pcase-lambda (`(,start ,end ,thing))
+                (and (eq 'place (car thing)) (<= start column (1- end)) thing))
+              (agent-q-live--find (buffer-substring-no-properties
+                                   (line-beginning-position) (line-end-position))))))
+
 (provide 'agent-q-live)
 ;;; agent-q-live.el ends here

@@ -174,13 +174,15 @@ GROWING is where the text ends that still grows, or nil when it is complete."
 
 (defun agent-q-markdown--table-shown (start end)
   "Return the text from START to END as it is shown."
-  (if (not (memq 'agent-q-markup (ensure-list buffer-invisibility-spec)))
+  (if (not (agent-q-markdown--hidden-p))
       (buffer-substring-no-properties start end)
     (let ((texts nil) (place start))
       (while (< place end)
-        (let ((next (next-single-char-property-change place 'invisible nil end)))
+        (let ((drawn (get-text-property place 'agent-q-formula))
+              (next (min (next-single-char-property-change place 'invisible nil end)
+                         (next-single-char-property-change place 'agent-q-formula nil end))))
           (unless (get-text-property place 'invisible)
-            (push (buffer-substring-no-properties place next) texts))
+            (push (or drawn (buffer-substring-no-properties place next)) texts))
           (setq place next)))
       (apply #'concat (nreverse texts)))))
 
@@ -236,6 +238,7 @@ At least one is shown."
          (widths (agent-q-markdown--table-in-room (agent-q-markdown--table-fit wanted room) room))
          (more (if (nthcdr (length widths) wanted) (concat " " (agent-q-markdown--table-ellipsis)) "")))
     (remove-text-properties start (agent-q-markdown-table-end table) '(display nil))
+    (agent-q-markdown--show-formulas start (agent-q-markdown-table-end table))
     (dolist (row rows)
       (agent-q-markdown--table-align-row row widths (agent-q-markdown-table-alignments table) more))
     (let ((dashes (agent-q-markdown-table-dashes table)))
@@ -307,11 +310,18 @@ MORE stands for the cells for which there is no width."
 (defun agent-q-markdown--table-shorten (start end room)
   "Show no more than ROOM columns of the cell from START to END."
   (let ((place start) (width 0)
-        (hidden (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))))
+        (hidden (agent-q-markdown--hidden-p)))
     (while (and (< place end) (< width (1- room)))
-      (unless (and hidden (get-text-property place 'invisible))
-        (cl-incf width (char-width (char-after place))))
-      (cl-incf place))
+      (let* ((drawn (and hidden (get-text-property place 'agent-q-formula)))
+             (more (cond (drawn (string-width drawn))
+                         ((and hidden (get-text-property place 'invisible)) 0)
+                         (t (char-width (char-after place))))))
+        (if (and drawn (> (+ width more) (1- room)))
+            ;; A formula is shown whole or not at all.
+            (setq width room)
+          (cl-incf width more)
+          (setq place (if drawn (next-single-char-property-change place 'agent-q-formula nil end)
+                        (1+ place))))))
     (when (< place end)
       (put-text-property place end 'display (agent-q-markdown--table-ellipsis)))))
 
@@ -413,6 +423,36 @@ For `eldoc-documentation-functions'."
   (mouse-set-point event)
   (agent-q-markdown-table-show))
 
+;;;; Formulas in answers
+
+;; What a formula looks like as text is shown by a display property, as long as
+;; markup is hidden.
+
+(defun agent-q-markdown--hidden-p ()
+  "Whether markup is hidden in this buffer."
+  (memq 'agent-q-markup (ensure-list buffer-invisibility-spec)))
+
+(defun agent-q-markdown--formula-put (start end drawn)
+  "Show DRAWN instead of the formula from START to END.
+Where this terminal can't show it, the formula stays as it is written."
+  (if (not (seq-every-p #'char-displayable-p drawn))
+      (put-text-property start end 'face 'agent-q-inline-code)
+    ;; Neighbours that are drawn alike have strings of their own.
+    (put-text-property start end 'agent-q-formula (copy-sequence drawn))
+    (put-text-property start end 'help-echo
+                       (agent-q-text-visible-line (buffer-substring-no-properties start end)))
+    (agent-q-markdown--show-formulas start end)))
+
+(defun agent-q-markdown--show-formulas (start end)
+  "Show the formulas from START to END as text while markup is hidden."
+  (let ((place start))
+    (while (setq place (text-property-not-all place end 'agent-q-formula nil))
+      (let ((drawn (get-text-property place 'agent-q-formula))
+            (next (next-single-char-property-change place 'agent-q-formula nil end)))
+        (put-text-property place next 'display
+                           `(when (agent-q-markdown--hidden-p) . ,drawn))
+        (setq place next)))))
+
 ;;;; How the text of answers looks
 
 ;;;;; Faces
@@ -473,8 +513,9 @@ What you copy still has it.  This is for new chats;
 
 (defun agent-q-markdown-setup ()
   "Make the current buffer ready for answers."
+  ;; A new list: showing markup takes the element out of it.
   (setq buffer-invisibility-spec
-        (if agent-q-markdown-hide-markup '(t agent-q-markup) '(t)))
+        (if agent-q-markdown-hide-markup (list t 'agent-q-markup) (list t)))
   (add-hook 'fontification-functions #'agent-q-markdown-dress nil t)
   (agent-q-render-body-pitch-setup)
   (agent-q-markdown-table-watch))
@@ -483,7 +524,7 @@ What you copy still has it.  This is for new chats;
 (defun agent-q-toggle-markup ()
   "Hide Markdown markup in this chat, or show it again."
   (interactive)
-  (if (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))
+  (if (agent-q-markdown--hidden-p)
       (remove-from-invisibility-spec 'agent-q-markup)
     (add-to-invisibility-spec 'agent-q-markup))
   (agent-q-markdown-table-refresh)
@@ -496,7 +537,7 @@ What you copy still has it.  This is for new chats;
 (defconst agent-q-markdown--faces
   '((0 . agent-q-strong) (1 . agent-q-emphasis) (2 . agent-q-strike)
     (3 . agent-q-inline-code) (8 . agent-q-markup) (9 . agent-q-markup)
-    (11 . agent-q-list-mark) (14 . agent-q-table-head))
+    (11 . agent-q-list-mark) (14 . agent-q-table-head) (19 . agent-q-inline-code))
   "The faces of the bits of a style.")
 
 (defvar agent-q-markdown--properties (make-hash-table)
@@ -795,6 +836,8 @@ END is where the text ends that still grows, or nil when it is complete."
       (pcase part
         (`(link ,from ,to ,target)
          (agent-q-markdown-link-put (+ start from) (+ start to) target))
+        (`(formula ,from ,to ,drawn)
+         (agent-q-markdown--formula-put (+ start from) (+ start to) drawn))
         (`(code ,from ,to ,language)
          (agent-q-code-highlight-closed (+ start from) (+ start to) language))
         (`(table . ,table)

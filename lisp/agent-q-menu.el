@@ -147,32 +147,73 @@
 ;; What a command needs and sets, so that menus can tell.
 
 (defconst agent-q-menu--needs
-  '((agent-q-chat-send-cancel agent-q-chat-view-header-busy-p t)
-    (agent-q-chat-send-steer agent-q-chat-view-header-busy-p t)
-    (agent-q-goto-approval agent-q-call-all-waiting t)
-    (agent-q-rewind agent-q-chat-view-header-busy-p nil)
-    (agent-q-undo-turn agent-q-chat-view-header-busy-p nil)
-    (agent-q-verify agent-q-chat-view-header-busy-p nil))
-  "Commands that do nothing at times: (COMMAND FUNCTION WANTED).
-In a chat, they can be used when FUNCTION returns non-nil, or, if WANTED is
-nil, when it returns nil.")
+  '((agent-q-prompt-typed-p agent-q-chat-send)
+    (agent-q-chat-view-header-busy-p
+     agent-q-chat-send-cancel agent-q-chat-send-steer agent-q-mcp-client-stop)
+    (agent-q-prompt-search-p agent-q-prompt-search)
+    (agent-q-chat-send-queue-p agent-q-chat-send-queue-edit)
+    (agent-q-chat-view-waiting agent-q-goto-approval)
+    (agent-q-image-held-p agent-q-debugger-hand-over)
+    (agent-q-changes-p agent-q-changes)
+    (agent-q-changes-undo-p agent-q-undo-turn)
+    (agent-q-chat-view-idle-p agent-q-verify)
+    (agent-q-chat-view-asked-p agent-q-rewind agent-q-retry agent-q-continue agent-q-compact)
+    (agent-q-chat-commands-effort-p agent-q-set-effort)
+    (agent-q-connection-connections agent-q-set-image)
+    (agent-q-connection-default-connection agent-q-drift)
+    (agent-q-render-last-answer agent-q-copy-answer)
+    (agent-q-code-block-p agent-q-code-block-copy agent-q-code-block-insert)
+    (agent-q-code-block-stage-p agent-q-code-block-stage)
+    (agent-q-chat-view-items agent-q-chat-view-toggle-all)
+    (agent-q-chat-history-id agent-q-rename-chat agent-q-fork-chat agent-q-export-chat)
+    (agent-q-chat-history-older-p agent-q-chat-history-older)
+    (agent-q-menu--in-debugger-p agent-q-explain-error)
+    (buffer-file-name agent-q-document agent-q-rewrite)
+    (tabulated-list-get-id
+     agent-q-chats-list-go agent-q-chats-list-rename agent-q-chats-list-fork
+     agent-q-chats-list-export agent-q-chats-list-delete agent-q-rules-revoke
+     agent-q-rules-describe agent-q-audit-describe agent-q-context-show agent-q-context-visit
+     agent-q-context-remove agent-q-changes-image-source agent-q-changes-image-restore
+     agent-q-drift-visit agent-q-drift-compare agent-q-drift-put agent-q-drift-load
+     agent-q-drift-forget))
+  "What commands need: lists of a function or variable and of commands.
+They can be used where it is non-nil.")
+
+(defconst agent-q-menu--of-a-chat '(agent-q-changes agent-q-undo-turn agent-q-verify)
+  "Commands that are about the latest chat where the buffer is none.")
 
 (defconst agent-q-menu--states
-  '((agent-q-set-model . agent-q-chat-view-header-model) (agent-q-set-effort . agent-q-session-effort)
-    (agent-q-plan-mode . agent-q-plan-mode))
-  "Commands, and the variables that they set in a chat.")
+  '((agent-q-set-model . agent-q-chat-view-header-model)
+    (agent-q-set-effort . agent-q-chat-commands-effort) (agent-q-plan-mode . agent-q-plan-mode))
+  "Commands, and the variables that they set in a chat, or functions for these.")
+
+(defun agent-q-menu--in-debugger-p ()
+  "Whether this is a debugger buffer of SLY or SLIME."
+  (derived-mode-p 'sldb-mode 'sly-db-mode))
+
+(defun agent-q-menu--value (name)
+  "Return the value of the variable NAME, or what the function of that name returns."
+  (if (boundp name) (symbol-value name) (funcall name)))
 
 (defun agent-q-menu--available-p (command)
   "Whether COMMAND can do something in this buffer now."
-  (pcase (and (derived-mode-p 'agent-q-chat-mode) (assq command agent-q-menu--needs))
-    (`(,_ ,function ,wanted) (eq wanted (and (funcall function) t)))
-    (_ t)))
+  (let ((need (car (seq-find (lambda (need) (memq command (cdr need))) agent-q-menu--needs)))
+        (chat (cond ((or (bound-and-true-p agent-q-session-number)
+                         (not (memq command agent-q-menu--of-a-chat)))
+                     (current-buffer))
+                    ((fboundp 'agent-q-session-chats) (car (agent-q-session-chats))))))
+    (cond ((null need) t)
+          ((null chat) nil)
+          ;; Nothing of what it needs was loaded.
+          ((not (or (boundp need) (fboundp need)))
+           (not (memq command '(agent-q-goto-approval agent-q-drift))))
+          (t (and (with-current-buffer chat (agent-q-menu--value need)) t)))))
 
 (defun agent-q-menu--state (command)
   "Return what COMMAND has set in this chat as text, or nil."
-  (when-let ((variable (and (derived-mode-p 'agent-q-chat-mode)
-                            (alist-get command agent-q-menu--states))))
-    (pcase (symbol-value variable)
+  (when-let ((name (and (derived-mode-p 'agent-q-chat-mode)
+                        (alist-get command agent-q-menu--states))))
+    (pcase (if (eq name command) (symbol-value name) (agent-q-menu--value name))
       ('nil (and (eq command 'agent-q-plan-mode) "off"))
       ('t "on")
       (value (agent-q-text-visible-line (format "%s" value) 20)))))
@@ -334,6 +375,8 @@ The whole of it has to fit into a terminal of 24 lines.")
       (define-key map "?" #'agent-q-menu))
     (easy-menu-define nil map "Menu of agent-q."
       (cons "agent-q" (agent-q-menu--items groups)))
+    ;; The menu of Text mode is about other texts.
+    (define-key map [menu-bar text] #'undefined)
     (add-hook (intern (format "%s-hook" mode)) #'agent-q-menu--for-mouse)))
 
 (defun agent-q-menu-open ()
@@ -346,7 +389,14 @@ In Org and Markdown, the key opens links."
 
 (defun agent-q-menu--for-mouse ()
   "Add our commands to the menu of the right mouse button in this buffer."
-  (add-hook 'context-menu-functions #'agent-q-menu-context nil t))
+  (add-hook 'context-menu-functions #'agent-q-menu-context nil t)
+  ;; Emacs's own functions come between.
+  (add-hook 'context-menu-functions #'agent-q-menu--without-text 90 t))
+
+(defun agent-q-menu--without-text (menu _click)
+  "Take the menu of Text mode out of MENU, one of the right mouse button."
+  (define-key menu [text] nil)
+  menu)
 
 (defconst agent-q-menu--places
   '((agent-q-live "Open" agent-q-names-follow) (agent-q-link "Open" agent-q-markdown-link-follow)
@@ -462,8 +512,7 @@ In Org and Markdown, the key opens links."
 ;;;###autoload
 (defun agent-q-menu-mode-in-debugger (command)
   "Return COMMAND in a debugger buffer of SLY or SLIME, and nil elsewhere."
-  (and (derived-mode-p 'sldb-mode 'sly-db-mode)
-       command))
+  (and (agent-q-menu--in-debugger-p) command))
 
 (defun agent-q-menu--mode-set-prefix (option prefix)
   "Set OPTION to PREFIX and bind `agent-q-command-map' to it."

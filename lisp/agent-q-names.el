@@ -231,11 +231,17 @@ Where the image knows it by another package, that is the one that is meant."
     (`(place ,file ,line ,column) (agent-q-names--visit file line column))
     (`(value ,handle) (agent-q-names--inspect handle))
     (`(error ,name) (agent-q-debugger-hand-over name))
-    (`(kept ,call) (agent-q-image-debug-kept call))
+    (`(kept ,call) (agent-q-debugger-open-kept call))
     (`(restart ,name ,number) (agent-q-debugger-take-restart name number))
     ('(connect) (agent-q-names--connect))
     (`(name . ,_) (agent-q-names--do :edit-definition))
     (_ (user-error "Nothing here leads anywhere"))))
+
+(defun agent-q-names-follow-written ()
+  "Go to the place that is written at point; return nil if there is none.
+Prose is alive only where it names files that were there when it was drawn."
+  (pcase (agent-q-live-place-at-point)
+    (`(place ,file ,line ,column) (agent-q-names--visit file line column) t)))
 
 (defun agent-q-names--connect ()
   "Connect this chat to an image; start one where there is none."

@@ -143,6 +143,14 @@ For `pre-command-hook'."
 
 ;;;;; Searching
 
+(defun agent-q-prompt-typed-p ()
+  "Whether something stands at the prompt."
+  (not (string-blank-p (agent-q-prompt-text))))
+
+(defun agent-q-prompt-search-p ()
+  "Whether there is an earlier message to search for."
+  (and agent-q-prompt--history t))
+
 (defun agent-q-prompt-search (text)
   "Put TEXT, one of your earlier messages, at the prompt; the latest comes first."
   (declare (completion agent-q-session-command-p))

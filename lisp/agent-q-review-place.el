@@ -577,9 +577,14 @@ That is in place or, if that can't be, as a diff beside the chat."
 (defun agent-q-review-place--in-sight-p ()
   "Whether the end of the hunk at point is in the selected window."
   (or noninteractive
-      (let ((overlay (seq-find (lambda (it) (overlay-get it 'agent-q-place))
-                               (overlays-at (point)))))
-        (pos-visible-in-window-p (if overlay (overlay-end overlay) (point))))))
+      (let* ((overlay (seq-find (lambda (it) (overlay-get it 'agent-q-place))
+                                (overlays-at (point))))
+             (end (if overlay (overlay-end overlay) (point))))
+        ;; Of new lines behind it, Emacs asks only whether the first one is visible.
+        (and (pos-visible-in-window-p)
+             (<= (- (count-screen-lines (window-start) end t)
+                    (if (eq ?\n (char-before end)) 1 0))
+                 (window-body-height))))))
 
 (defun agent-q-review-place-first ()
   "Go to the first hunk that is not decided on, or to the first one."

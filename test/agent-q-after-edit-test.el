@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-chats)
 (require 'agent-q-test-tools)
 (require 'agent-q-test-systems)
 
@@ -289,11 +290,45 @@ style-warning at users.lisp:9:17: The function PLAIN is called with two argument
       (agent-q-test-until (not (agent-q-test-shows "[Compile]")))
       (should (equal "3" (value "(aq-late::deep 1)")))
       (agent-q-test-until (agent-q-test-idle-p))
+      ;; Both at once, so there is one line about it.
+      (agent-q-test-until (agent-q-test-shows "Changed AQ-LATE::DEEP, AQ-LATE::AREA  [Diff]"))
+      (should (= 1 (how-many "^> /compile_file" (point-min))))
+      (should (= 2 (how-many " Changed " (point-min))))
       (goto-char (point-min))
       (search-forward "[Tes")
       (push-button)
       (agent-q-test-answer "y")
       (agent-q-test-until (agent-q-test-shows "1 of 2 failed")))))
+
+(agent-q-test-tools-on-each after-edit-a-resumed-chat-shows-what-it-changed-and-tests-it ()
+  "In files and in the image, which is still there."
+  (let ((agent-q-chat-history-directory
+         (file-name-as-directory (make-temp-file (expand-file-name "chats" agent-q-test-directory) t))))
+    (agent-q-test-with-model
+        (agent-q-test-script
+         `((("go") ("edit_definition" (path . "macros.lisp") (name . "plain")
+                    (new_source . "(defun plain (x) (+ 1 x))")))
+           (("") "Edited.")
+           (("more") ("compile_form" (form . "(defun aq-late::seen () 1)")))
+           (("") "Made.")))
+      (agent-q-after-edit-test--in-project agent-q-after-edit-test-tests
+        (let ((changed " Changed macros.lisp \\+1 -1, AQ-LATE::PLAIN.*  \\[Diff\\] \\[Undo\\] \\[Verify\\] \\[Test\\]\n")
+              (made " Changed AQ-LATE::SEEN (function, new)  \\[Diff\\] \\[Undo\\]\n")
+              (id agent-q-chat-history-id))
+          (should id)
+          (agent-q-test-tools-ask "go")
+          (agent-q-test-until (string-match-p changed (agent-q-test-log)))
+          (agent-q-test-tools-ask "more")
+          (agent-q-test-until (string-match-p made (agent-q-test-log)))
+          (agent-q-test-until (agent-q-test-idle-p))
+          (kill-buffer)
+          (agent-q-test-chats-resumed id
+            (agent-q-test-until (string-match-p changed (agent-q-test-log)))
+            (agent-q-test-until (string-match-p (concat made "\\(?:.*\n\\)*Resumed:") (agent-q-test-log)))
+            (agent-q-test-find "[Test]")
+            (push-button)
+            (agent-q-test-answer "y")
+            (agent-q-test-until (agent-q-test-shows "PASSED: 2 of 2"))))))))
 
 (provide 'agent-q-after-edit-test)
 ;;; agent-q-after-edit-test.el ends here

@@ -381,12 +381,54 @@
       (setq agent-q-session-effort 'high)
       (should (equal "Reasoning effort high"
                      (nth 1 (agent-q-menu--transient-entry (funcall entry 'agent-q-set-effort)))))
+      (setq agent-q-session-effort nil)
+      (should (equal "Reasoning effort default"
+                     (nth 1 (agent-q-menu--transient-entry (funcall entry 'agent-q-set-effort)))))
       (should (equal "Plan mode off"
                      (nth 1 (agent-q-menu--transient-entry (funcall entry 'agent-q-plan-mode)))))
       (should (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-chat-send-cancel))))
       (agent-q-test-event :turn-started :turn 1 :text "Go on")
       (should-not (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-chat-send-cancel))))
       (should (memq :inapt-if (agent-q-menu--transient-entry (funcall entry 'agent-q-rewind)))))))
+
+(ert-deftest agent-q-ask-menus-dim-what-can-not-be-done-now ()
+  (require 'agent-q-menu)
+  (cl-flet ((dimmed (groups)
+              (cl-loop for (_key _label command) in (seq-mapcat #'cdr groups)
+                       unless (agent-q-menu--available-p command) collect command)))
+    (agent-q-test-with-chat
+      (let ((in-chat '( agent-q-chat-send agent-q-chat-send-cancel agent-q-chat-send-queue-edit
+                        agent-q-chat-send-steer agent-q-goto-approval agent-q-debugger-hand-over
+                        agent-q-changes agent-q-undo-turn agent-q-rewind agent-q-compact))
+            (in-more '( agent-q-copy-answer agent-q-code-block-copy agent-q-code-block-insert
+                        agent-q-code-block-stage agent-q-retry agent-q-continue
+                        agent-q-chat-history-older agent-q-explain-error)))
+        (should-not (seq-difference in-chat (dimmed (agent-q-menu--here))))
+        (should-not (seq-difference in-more (dimmed agent-q-menu--more)))
+        (agent-q-prompt-replace "Hello")
+        (agent-q-test-event :turn-started :turn 1 :text "Go on")
+        (agent-q-test-event :text :text "```lisp\n(car x)\n```\n")
+        (should-not (seq-intersection '(agent-q-chat-send agent-q-chat-send-cancel agent-q-chat-send-steer)
+                                      (dimmed (agent-q-menu--here))))
+        (should-not (seq-intersection '(agent-q-copy-answer agent-q-code-block-copy)
+                                      (dimmed agent-q-menu--more)))
+        (agent-q-test-event :turn-ended :outcome :finished)
+        (goto-char (point-max))
+        (should-not (seq-intersection '(agent-q-rewind agent-q-compact) (dimmed (agent-q-menu--here))))
+        (agent-q-test-event :approval :call 1 :tool "eval_form" :level "dangerous" :reason "runs"
+                            :arguments "{}")
+        (should-not (memq 'agent-q-goto-approval (dimmed (agent-q-menu--here))))
+        ;; A request is found from everywhere.
+        (with-temp-buffer
+          (should-not (memq 'agent-q-goto-approval (dimmed agent-q-menu--everywhere)))
+          (should (memq 'agent-q-explain-error (dimmed agent-q-menu--everywhere)))
+          (should (memq 'agent-q-rewrite (dimmed agent-q-menu--everywhere))))))
+    ;; A list without rows.
+    (require 'agent-q-rules)
+    (with-temp-buffer
+      (agent-q-rules-mode)
+      (should (equal '(agent-q-rules-revoke agent-q-rules-describe)
+                     (seq-filter #'symbolp (dimmed (agent-q-menu--here))))))))
 
 (ert-deftest agent-q-ask-the-menu-of-the-mouse-knows-what-is-under-it ()
   (require 'agent-q-menu)
@@ -408,6 +450,27 @@
        (nth 3 (seq-find (lambda (it) (equal "Copy this code" (nth 2 it)))
                         (seq-filter #'consp (funcall items "(car x)")))))
       (should (equal "(car x)" (current-kill 0))))))
+
+(ert-deftest agent-q-ask-no-menu-is-about-other-texts ()
+  (require 'agent-q-menu)
+  (require 'mouse)
+  (skip-unless (fboundp 'context-menu-map))
+  (pcase-dolist (`(,mode . ,file) '((agent-q-chat-mode . agent-q-chat)
+                                    (agent-q-chat-send-compose-mode . agent-q-chat-send)
+                                    (agent-q-approval-arguments-mode . agent-q-approval)
+                                    (agent-q-rules-mode . agent-q-rules)
+                                    (agent-q-review-mode . agent-q-review)))
+    (require file)
+    (with-temp-buffer
+      (switch-to-buffer (current-buffer))
+      (funcall mode)
+      (let ((labels nil))
+        (map-keymap (lambda (_key binding)
+                      (when (consp binding)
+                        (push (if (stringp (car binding)) (car binding) (nth 1 binding)) labels)))
+                    (context-menu-map `(mouse-3 (,(selected-window) 1 (0 . 0) 0))))
+        (should (member "agent-q" labels))
+        (should-not (member "Text" labels))))))
 
 (ert-deftest agent-q-ask-has-keys-in-debuggers-only ()
   (require 'agent-q-menu)

@@ -285,7 +285,10 @@
     (let ((alone (file-name-as-directory (make-temp-file (expand-file-name "alone" agent-q-test-directory) t))))
       (should
        (equal
-        '((org-mode "manual.org" t) (Info-mode "*info*" t) "The manual is not in" (org-mode "agent-q.org" t))
+        '((org-mode "manual.org" t)
+          ;; The title and the chapters, without what Org's export reads.
+          ("The book\n" 1 t)
+          (Info-mode "*info*" t) "The manual is not in" (org-mode "agent-q.org" t))
         (agent-q-manual-test--fresh
          `(let ((shown (lambda (directory)
                          (setq agent-q-module-directory directory)
@@ -294,7 +297,11 @@
                                     (list major-mode (buffer-name) buffer-read-only))
                            (user-error (substring (cadr failure) 0 20))))))
             (require 'agent-q-module)
-            (list (funcall shown ,lisp)
+            (list (progn (write-region "#+TITLE: The book\n#+LANGUAGE: en\n\nWords.\n\n* Chapter\nText.\n" nil
+                                       ,(expand-file-name "docs/manual.org" tree) nil 'silent)
+                         (funcall shown ,lisp))
+                  (list (get-char-property (point) 'display) (point)
+                        (progn (search-forward "Text") (and (invisible-p (1- (point))) t)))
                   (progn (set-file-times ,info (time-add nil 1000))
                          (funcall shown ,lisp))
                   (funcall shown ,alone)

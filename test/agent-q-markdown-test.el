@@ -128,7 +128,12 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (agent-q-toggle-markup)
     (should-not (invisible-p (point)))
     (agent-q-toggle-markup)
-    (should (invisible-p (point)))))
+    (should (invisible-p (point)))
+    (agent-q-toggle-markup))
+  ;; It was for that chat alone.
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add "Some **bold** text.\n")
+    (should (invisible-p (agent-q-markdown-test--find "**bold")))))
 
 (defun agent-q-markdown-test--seen ()
   "Return the log as it is seen, without what is hidden."
@@ -242,9 +247,11 @@ See https://example.org/a and [here](shop.lisp:2).\n")
   (let ((place (line-beginning-position)) (end (line-end-position)) (shown ""))
     (while (< place end)
       (let* ((display (get-text-property place 'display))
-             (next (next-single-property-change place 'display nil end)))
-        (setq shown (concat shown (if (stringp display) display (buffer-substring place next)))
-              place next)))
+             (next (min (next-single-property-change place 'display nil end)
+                        (next-single-property-change place 'invisible nil end))))
+        (unless (invisible-p place)
+          (setq shown (concat shown (if (stringp display) display (buffer-substring place next)))))
+        (setq place next)))
     shown))
 
 (ert-deftest agent-q-markdown-tables-fit-and-are-shown-whole ()
@@ -506,6 +513,49 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (forward-line)
     (should-not (get-text-property (point) 'display))
     (should (string-search "\n---\n\n> two\n>\n> ***\n\nTitle\n---" (agent-q-render-last-answer)))))
+
+;;;; Formulas
+
+(defun agent-q-markdown-test--drawn (text)
+  "Return how the formula TEXT of this chat is drawn, or nil."
+  (pcase (get-text-property (agent-q-markdown-test--find text) 'display)
+    ((and `(when ,condition . ,drawn) (guard (eval condition t))) drawn)))
+
+(ert-deftest agent-q-markdown-draws-formulas-and-copies-what-was-written ()
+  (let ((answer "So $\\sigma^2 = \\frac{1}{n}$, \\(\\foo x\\), $5 and $10.\n\n\\[\nx_i \\le 1\n\\]\n"))
+    (dolist (size '(1 3 500))
+      (agent-q-test-with-chat
+        (agent-q-markdown-test--add answer size)
+        (should (equal "σ² = 1/n" (agent-q-markdown-test--drawn "$\\sigma")))
+        (should (equal "xᵢ ≤ 1" (agent-q-markdown-test--drawn "\\[")))
+        (should-not (agent-q-markdown-test--drawn "\\(\\foo"))
+        (should (equal '(agent-q-inline-code) (agent-q-markdown-test--faces "\\(\\foo")))
+        (should-not (agent-q-markdown-test--faces "$5 and"))
+        (agent-q-copy-answer)
+        (should (equal (current-kill 0) answer))
+        (agent-q-toggle-markup)
+        (should-not (agent-q-markdown-test--drawn "$\\sigma"))
+        (agent-q-toggle-markup)))
+    (agent-q-markdown-test--with-old (list answer "Last.\n")
+      (should-not (agent-q-markdown-test--drawn "$\\sigma"))
+      (agent-q-markdown-test--display)
+      (should (equal "σ² = 1/n" (agent-q-markdown-test--drawn "$\\sigma"))))))
+
+(ert-deftest agent-q-markdown-leaves-formulas-as-written-that-the-terminal-can-not-show ()
+  (cl-letf (((symbol-function 'char-displayable-p) (lambda (sign) (< sign 128))))
+    (agent-q-test-with-chat
+      (agent-q-markdown-test--add "So $x^2$ and $a+b$.\n")
+      (should-not (agent-q-markdown-test--drawn "$x^2"))
+      (should (equal '(agent-q-inline-code) (agent-q-markdown-test--faces "$x^2")))
+      (should (equal "a+b" (agent-q-markdown-test--drawn "$a+b"))))))
+
+(ert-deftest agent-q-markdown-formulas-fit-into-tables ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add "| sign | b |\n|---|---|\n| $\\alpha^2$ | c |\n| xy | d |\n")
+    (should (equal "α²" (agent-q-markdown-test--drawn "$\\alpha")))
+    (cl-flet ((border (text)
+                (get-text-property (+ (agent-q-markdown-test--find text) (length text)) 'display)))
+      (should (equal (border "$\\alpha^2$") (border "xy"))))))
 
 ;;;; Proportional text
 

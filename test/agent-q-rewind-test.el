@@ -74,6 +74,8 @@
         (search-backward "[Undo this]")
         (push-button)
         (agent-q-test-until (agent-q-test-shows "The rewind was undone."))
+        ;; And is in sight.
+        (should (eobp))
         (should (equal (funcall content a) "two\n"))
         (should (equal (funcall content b) "b\n"))
         (should (string-search "Edited." (agent-q-rewind-test--shown)))

@@ -132,6 +132,25 @@ What was red before is said of an earlier commit."
       (agent-q-chat-send-cancel)
       (agent-q-test-until (and (agent-q-test-idle-p) (zerop (agent-q-verify-test-lisps)))))))
 
+(agent-q-test-image-on-each verify-does-not-count-what-the-user-thinks ()
+  "The time in its result is that of the fresh Lisp, without the request in between."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-thought" '(("main" . "(uiop:run-program \"true\")")))))
+    (agent-q-test-systems-in-project directory connection
+      (agent-q-test-send "/verify_system")
+      (agent-q-test-until (agent-q-call-waiting))
+      (agent-q-test-answer "y")
+      (let ((began (float-time)) asked thought)
+        (agent-q-test-until (agent-q-call-waiting))
+        (setq asked (float-time))
+        (agent-q-test-answer "y")
+        (setq thought (- (float-time) asked))
+        (agent-q-test-until (agent-q-test-idle-p))
+        (let ((told (agent-q-test-tools-answer)))
+          (should (string-match "\\`[A-Z, ]+: .* in a fresh Lisp, \\([0-9.]+\\) s\\." told))
+          (should (< (string-to-number (match-string 1 told))
+                     (- (float-time) began (/ thought 2)))))))))
+
 (agent-q-test-image-on-each verify-is-offered-below-what-changed ()
   "A turn that changed a file has [Verify] below it, unless the user doesn't want that.
 A project without a system is told so."

@@ -16,7 +16,7 @@ fn markdown_document(width: i64) -> Result<LiveText> {
 /// Add TEXT to DOCUMENT; return the list (BREAKS FROM RUNS PARTS).
 /// BREAKS are places in TEXT before which a line end is to be put in. RUNS is a vector of lengths
 /// and styles, in turns, that begins at FROM. Places are counted from the document's beginning. PARTS
-/// are (link START END TARGET), (code START END LANGUAGE) and
+/// are (link START END TARGET), (code START END LANGUAGE), (formula START END DRAWN) and
 /// (table START END ALIGNMENTS ROWS DASHES-START DASHES-END).
 #[defun]
 fn markdown_feed<'e>(env: &'e Env, document: &mut LiveText, text: Text) -> Result<Value<'e>> {
@@ -62,12 +62,15 @@ fn part<'e>(env: &'e Env, part: &Part) -> Result<Value<'e>> {
     let kind = match part.kind {
         PartKind::Link { .. } => "link",
         PartKind::Code { .. } => "code",
+        PartKind::Formula { .. } => "formula",
         PartKind::Table { .. } => "table",
     };
     let mut items = vec![env.intern(kind)?];
     items.extend(numbers(env, [part.range.start, part.range.end])?);
     match &part.kind {
-        PartKind::Link { target: text } | PartKind::Code { language: text } => {
+        PartKind::Link { target: text }
+        | PartKind::Code { language: text }
+        | PartKind::Formula { drawn: text } => {
             items.push(text.into_lisp(env)?);
         }
         PartKind::Table {

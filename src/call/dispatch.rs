@@ -259,6 +259,10 @@ impl ImageCalls for CallImages<'_> {
             parsed(&done).map(|(reply, _)| reply)
         })
     }
+
+    fn waited(&self) -> Duration {
+        self.call.waited.all()
+    }
 }
 
 /// How CALL, which compiles a definition, as after an edit, goes on after the error in REPORT: a Lisp doesn't

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::builtin::files::balance::is_lisp;
 use crate::chats::ChatError;
 use crate::chats::changes::{ChangesRecorder, steps};
 use crate::chats::export::events;
@@ -198,6 +199,7 @@ impl ChatReading {
             .as_ref()
             .map(|recorder| ChangesRecorder::new(Arc::clone(recorder), &journal));
         self.workspace.journal.repeat(steps(journal));
+        self.workspace.changed_earlier(is_lisp);
         if let Some(recorder) = recorder {
             let entries = EntryRecorder(Arc::clone(&recorder));
             beginning.history.observe(Box::new(entries));

@@ -179,7 +179,7 @@ impl LiveText {
             .into_iter()
             .filter(|it| match it.kind {
                 // Its runs were not told of again, so it is still there.
-                PartKind::Link { .. } => it.range.end > from,
+                PartKind::Link { .. } | PartKind::Formula { .. } => it.range.end > from,
                 PartKind::Code { .. } => true,
                 PartKind::Table { .. } => {
                     it.range.end > from || it.range.start < found.settled || last == Last::Yes

@@ -3,6 +3,8 @@
 //! text itself stays as it is; only how its characters look is told, in runs of characters. Only the
 //! block that is still open is read again when more text comes. Knows nothing of Emacs.
 
+mod drawing;
+mod formulas;
 mod lines;
 mod live;
 mod paint;

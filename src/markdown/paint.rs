@@ -9,6 +9,7 @@ use pulldown_cmark::{
     BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, RefDefs, Tag,
 };
 
+use super::formulas::{Formula, formulas, masked};
 use super::lines::{are_backquotes, closing_look, disguised, language, opening_looks};
 use super::style::{Alignment, DEEPEST_QUOTE, Part, PartKind, Run, Style, WIDEST_INDENT, push};
 
@@ -59,6 +60,22 @@ struct Painter<'t> {
 /// The look of TEXT, a whole number of blocks. DEFINITIONS are those of the text before it.
 #[must_use]
 pub fn paint(text: &str, definitions: &Definitions) -> Painted {
+    let mut found = formulas(text);
+    let mut painted = paint_words(&masked(text, &found), definitions);
+    let count = found.len();
+    found.retain(|it| is_in_prose(it, &painted));
+    if found.len() < count {
+        // What is code or a link's target is read as it is.
+        painted = paint_words(&masked(text, &found), definitions);
+    }
+    place_formulas(text, found, &mut painted);
+    let masks = masks(text, &painted.runs);
+    add_flags(&mut painted.runs, &masks, Style::DISGUISE);
+    painted
+}
+
+/// The look of TEXT, in which formulas are words.
+fn paint_words(text: &str, definitions: &Definitions) -> Painted {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let find = |link| definitions.find(&link);
@@ -528,10 +545,86 @@ impl Painter<'_> {
         mark_quotes(self.text, &self.quotes, &mut painted.runs);
         self.addresses.sort_by_key(|it| it.start);
         add_flags(&mut painted.runs, &self.addresses, Style::LINK);
-        let masks = masks(self.text, &painted.runs);
-        add_flags(&mut painted.runs, &masks, Style::DISGUISE);
         painted
     }
+}
+
+// Formulas.
+
+/// Whether FORMULA stands in prose, by the look of the word that it was in PAINTED.
+fn is_in_prose(formula: &Formula, painted: &Painted) -> bool {
+    let range = &formula.range;
+    let mut at = 0;
+    let mut styles = painted.runs.iter().filter_map(|run| {
+        let from = at;
+        at += run.length;
+        (at > range.start && from < range.end).then_some(run.style)
+    });
+    let Some(style) = styles.next() else {
+        return false;
+    };
+    let apart = |part: &Part| match &part.kind {
+        // An address without the signs of a link.
+        PartKind::Link { target } => {
+            part.range.len() != target.len() || !overlap(&part.range, range)
+        }
+        _ => true,
+    };
+    let prose = [Style::CODE, Style::BLOCK, Style::FENCE, Style::MARKUP];
+    prose.iter().all(|it| !style.has(*it))
+        && styles.all(|it| it == style)
+        && painted.parts.iter().all(apart)
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// Adds FORMULAS of TEXT to PAINTED.
+fn place_formulas(text: &str, formulas: Vec<Formula>, painted: &mut Painted) {
+    let (mut drawn, mut undrawn) = (Vec::new(), Vec::new());
+    let mut formulas = formulas.into_iter().peekable();
+    while let Some(first) = formulas.next() {
+        // Those of one line or of lines that hang together.
+        let mut group = vec![first];
+        let mut end = line_end(text, group[0].range.end);
+        while let Some(next) = formulas.next_if(|it| it.range.start < end) {
+            end = line_end(text, next.range.end);
+            group.push(next);
+        }
+        // What it is drawn as doesn't imitate a request, either.
+        let honest = !drawn_lines(text, &group).split('\n').any(disguised);
+        for Formula { range, drawn: text } in group {
+            match text {
+                Some(text) if honest => {
+                    drawn.push(range.clone());
+                    let kind = PartKind::Formula { drawn: text };
+                    painted.parts.push(Part { range, kind });
+                }
+                _ => undrawn.push(range),
+            }
+        }
+    }
+    add_flags(&mut painted.runs, &drawn, Style::FORMULA);
+    add_flags(&mut painted.runs, &undrawn, Style::UNDRAWN);
+}
+
+/// The lines of TEXT that GROUP stands in, as they are drawn.
+fn drawn_lines(text: &str, group: &[Formula]) -> String {
+    let mut lines = String::new();
+    let mut at =
+        memchr::memrchr(b'\n', &text.as_bytes()[..group[0].range.start]).map_or(0, |it| it + 1);
+    for Formula { range, drawn } in group {
+        lines.push_str(&text[at..range.start]);
+        lines.push_str(drawn.as_deref().unwrap_or(&text[range.clone()]));
+        at = range.end;
+    }
+    lines.push_str(&text[at..line_end(text, at)]);
+    lines
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |it| at + it)
 }
 
 // Where links lead, also those that are not written as links: plain addresses and `file.lisp:12`.

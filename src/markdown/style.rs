@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How characters look: a set of properties, runs of characters that share one, and the parts of a text
-//! that somebody can act on: links, code, tables.
+//! that somebody can act on: links, code, formulas, tables.
 
 use std::ops::Range;
 
@@ -51,6 +51,10 @@ impl Style {
     pub const SOFT: u32 = 1 << 16;
     /// A word between stars, them included: emphasis, or the name of a special variable.
     pub const STARRED: u32 = 1 << 17;
+    /// A formula that can be drawn as text.
+    pub const FORMULA: u32 = 1 << 18;
+    /// A formula that stays as it is written, as some of it isn't known.
+    pub const UNDRAWN: u32 = 1 << 19;
 
     /// This style with FLAGS too.
     #[must_use]
@@ -118,6 +122,10 @@ pub enum PartKind {
     /// The lines within a fence that is closed.
     Code {
         language: String,
+    },
+    /// A formula, and what it looks like as text.
+    Formula {
+        drawn: String,
     },
     /// A table: its columns, the cells of each row, the head's first, and the row of dashes.
     Table {

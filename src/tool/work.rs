@@ -55,6 +55,9 @@ pub trait ImageCalls: Send + Sync {
         arguments: lexpr::Value,
         deadline: Duration,
     ) -> BoxFuture<'_, Result<ImageReply, ToolFailure>>;
+
+    /// For how long the user was asked so far while the work was done.
+    fn waited(&self) -> Duration;
 }
 
 /// The work of a tool that takes several calls into images.

@@ -87,6 +87,19 @@ pub enum JournalEntry {
 }
 
 impl JournalEntry {
+    /// The file that was changed, and its text before, where it was one.
+    #[must_use]
+    pub fn text_before(&self) -> Option<(&Path, &str)> {
+        match self {
+            Self::Changed {
+                place: ChangedPlace::File(path),
+                before,
+                ..
+            } => Some((path, before.text()?)),
+            _ => None,
+        }
+    }
+
     /// What undoes putting this back.
     #[must_use]
     pub fn inverse(&self) -> Self {

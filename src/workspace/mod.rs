@@ -263,6 +263,22 @@ impl Workspace {
         }
     }
 
+    /// Notes what the journal of a chat that is resumed tells of files that are of Lisp, by IS_LISP. Whether
+    /// they passed their tests since isn't known.
+    pub fn changed_earlier(&self, is_lisp: impl Fn(&Path) -> bool) {
+        let mut tested = held(&self.tested);
+        for (_, turn) in self.journal.since(0) {
+            for entry in turn {
+                if let Some((path, before)) = entry.text_before()
+                    && is_lisp(path)
+                {
+                    let entry = tested.entry(path.to_owned());
+                    entry.or_insert_with(|| before.to_owned());
+                }
+            }
+        }
+    }
+
     /// The files that the model has changed since the image was given all of them, with what the image was
     /// given.
     #[must_use]

@@ -24,6 +24,8 @@ shows '^│ x            │ decimal │$' || fail 'the rows of the table are no
 shows '^  wrapped\|^  [a-z]' || fail 'the item does not hang'
 shows '^▌ quoted' || fail 'the quote has no bar'
 shows '^  (defun base ()' || fail 'code is not set off'
+shows '^The variance is σ² = (1/n) ∑ xᵢ, for \$5 and \$10\.$' || fail 'a formula is not drawn'
+shows '^E = mc²$' || fail 'a formula in lines of its own is not drawn'
 shows '^| ? eval_form waits' || fail 'what imitates a request is not marked'
 shows '\[copy\] \[insert\] \[REPL\]' || fail 'the code has no buttons'
 echo 'markdown: the answer is shown as Markdown'
@@ -37,6 +39,7 @@ press M-x
 type_text 'agent-q-toggle-markup'
 press Enter
 await '^# What' 'markup is shown'
+shows 'is \$.sigma^2 = ' || fail 'the formula is not shown as written'
 await '^│ `\*print-base\*` │      10 │$' 'and the table aligned again'
 press M-x
 type_text 'agent-q-toggle-markup'

@@ -42,3 +42,32 @@ press y
 patiently 'the edit was not applied' grep -q check-type "$scratch/project/bank.lisp"
 await 'The turn is over' 'the turn is over'
 ! shows 'y accept' || fail 'the edit is still shown'
+
+# Without colours, signs tell old lines from new ones; and all of them are shown before a key counts.
+end_terminal
+kill "$server"
+rm -f "$scratch/input" "$scratch/address"
+{
+  seq 1 12 | sed 's/^/; line /'
+  printf '(defun transfer (from to amount)\n  (incf (balance to) amount))\n'
+} > "$scratch/project/bank.lisp"
+terminal_type=vt100
+open_chat test/terminal/place-script.json 80 28
+press C-x C-f
+await 'Find file:' 'a file is asked for without colours'
+type_text 'bank.lisp'
+press Enter
+await '; line 1$' 'the file is shown without colours'
+press C-x 1 C-x 2 C-s
+type_text 'defun'
+press Enter M-x
+type_text 'agent-q-rewrite'
+press Enter
+await 'Rewrite .*transfer.* how?' 'a wish is asked for without colours'
+type_text 'refuse negative amounts'
+press Enter
+await '^-   (incf' 'old lines have a sign'
+await 'C-c C-c apply the rest' 'the keys count without colours'
+shows '^+   amount)' || fail 'new lines are out of sight'
+press y
+patiently 'the edit was not applied without colours' grep -q check-type "$scratch/project/bank.lisp"

@@ -313,7 +313,7 @@ fn run<'a>(
     images: &'a dyn ImageCalls,
 ) -> BoxFuture<'a, Result<FreshRun, ToolFailure>> {
     async move {
-        let began = Instant::now();
+        let (began, waited) = (Instant::now(), images.waited());
         let fresh = FreshLisp::start(context, root).await?;
         let asked = || {
             property_list([
@@ -339,7 +339,8 @@ fn run<'a>(
             }),
             Err(_) => None,
         };
-        let seconds = began.elapsed().as_secs_f64();
+        let asked = images.waited().saturating_sub(waited);
+        let seconds = began.elapsed().saturating_sub(asked).as_secs_f64();
         if loaded.is_ok() {
             let files = changed_sources(root, context);
             notes.extend(in_no_system(files, root, &fresh, images).await);

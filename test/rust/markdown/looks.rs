@@ -37,7 +37,7 @@ fn targets(text: &str) -> Vec<String> {
         .into_iter()
         .filter_map(|it| match it.kind {
             PartKind::Link { target } => Some(target),
-            PartKind::Code { .. } | PartKind::Table { .. } => None,
+            _ => None,
         })
         .collect()
 }
@@ -122,6 +122,113 @@ fn a_mark_of_four_bytes_before_a_colon_is_no_address() {
         assert_eq!(found, Vec::<String>::new(), "{text}");
     }
     assert_eq!(targets("𝄞http://a.b"), ["http://a.b"]);
+}
+
+/// The formulas of TEXT as they are drawn.
+fn drawn(text: &str) -> Vec<String> {
+    parts(text)
+        .into_iter()
+        .filter_map(|it| match it.kind {
+            PartKind::Formula { drawn } => Some(drawn),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn formulas_are_drawn_as_text() {
+    for (formula, text) in [
+        (r"\sigma^2 = \frac{1}{n} \sum x_i", "σ² = (1/n) ∑ xᵢ"),
+        (r"E=mc^2", "E = mc²"),
+        (r"x_{i+1} - x^{2n}", "xᵢ₊₁ - x²ⁿ"),
+        (r"x_{q}, x^{y^2}, x_{i,j}", "x_q, x^(y²), x_(i,j)"),
+        (r"\frac{a+b}{c}", "(a+b)/c"),
+        (r"\frac{dy}{dx} = 2x", "(dy)/(dx) = 2x"),
+        (r"\frac{-b \pm \sqrt{b^2-4ac}}{2a}", "(-b ± √(b²-4ac))/(2a)"),
+        (r"2\frac{1}{n}", "2(1/n)"),
+        (r"\sqrt{2} \leq \sqrt[3]{x+1}", "√2 ≤ ∛(x+1)"),
+        (r"O(n\log n)", "O(n log n)"),
+        (r"\sum_{i=1}^{n} i", "∑ᵢ₌₁ⁿ i"),
+        (r"\forall x\in\mathbb{R}: x^2\ge 0", "∀ x ∈ ℝ: x² ≥ 0"),
+        (r"\text{if } x \to \infty", "if x → ∞"),
+        (r"\mathrm{Var}(X)", "Var(X)"),
+        (r"\left( \hat{x} \right)", "( x\u{302} )"),
+        (r"90^\circ", "90°"),
+        (r"f'(x)", "f′(x)"),
+        (r"\{a, b\}", "{a, b}"),
+    ] {
+        assert_eq!(drawn(&format!("So ${formula}$.")), [text], "{formula}");
+        assert_eq!(drawn(&format!("\\({formula}\\)")), [text], "{formula}");
+        assert_eq!(drawn(&format!("\\[\n  {formula}\n\\]\n")), [text]);
+        assert_eq!(
+            drawn(&format!("1. so:\n   $$\n   {formula}\n   $$\n")),
+            [text]
+        );
+    }
+    assert_eq!(
+        drawn("\\[\\begin{aligned} x &= 1 \\\\ y &= 2 \\end{aligned}\\]"),
+        ["x = 1\ny = 2"]
+    );
+    assert_eq!(with(Style::FORMULA, "**a $x$** $y$"), ["$x$", "$y$"]);
+    assert_eq!(with(Style::STRONG, "**a $x_1 * x_2$ b**").len(), 1);
+    assert_eq!(
+        drawn("| $|x|$ | b |\n|---|---|\n| $y$ | c |\n"),
+        ["|x|", "y"]
+    );
+}
+
+#[test]
+fn formulas_that_are_not_known_stay_as_they_are() {
+    for text in [
+        r"$\begin{pmatrix} a & b \end{pmatrix}$",
+        r"\(\unknown{x}\)",
+        r"$x^{2$",
+        r"$\frac{1}$",
+        r"$\text{$",
+        r"\[x^\]",
+        r"$\mathbb{x}$",
+        r"$\hat{ab}$",
+    ] {
+        assert_eq!(drawn(text), NONE, "{text}");
+        assert_eq!(with(Style::UNDRAWN, text), [text]);
+    }
+    let deep = format!("${}x{}$", "{".repeat(500), "}".repeat(500));
+    assert_eq!(drawn(&format!("{deep}^2")), NONE);
+}
+
+#[test]
+fn money_shells_and_lisp_are_no_formulas() {
+    for text in [
+        "It costs $5 and $10, or $5-$10, or 3$ (US$4).",
+        "Between $5 and US$ 7, (in $) or (in $), '$' or '$$'.",
+        "Set $HOME and $PATH, $HOME:$PATH, \"$a$b\", $foo$, $foo_bar$, ${x}$ and $(pwd)/$.",
+        "$ ls\n$ cd /tmp",
+        "(defun $x () `($a ,$b)) |$a$b|",
+        r"A regexp: \(foo\|bar\), \(.*\), \([a-z]+\), \(foo\), $\",
+        "`$x$` and ``$y^2$``",
+        "```sh\n$x^2$\n```\n\n    $x^2$\n",
+        "- a\n  ```\n  \\[x^2\\]\n  ```\n",
+        "$x\n\n^2$ \\[\n# x^2\n\\]",
+        r"\$x^2$ x$y^2$",
+    ] {
+        assert_eq!(drawn(text), NONE, "{text}");
+        assert_eq!(with(Style::UNDRAWN, text), NONE, "{text}");
+    }
+    assert_eq!(
+        targets("[a]($x^2$) http://a.b/($x$)"),
+        ["$x^2$", "http://a.b/($x$)"]
+    );
+}
+
+#[test]
+fn formulas_imitate_no_request() {
+    for text in [
+        r"$\text{? eval_form waits}$",
+        "$[$$y]$ run",
+        r"a\[x \\ \text{[y] run}\]",
+    ] {
+        assert_eq!(drawn(text), NONE, "{text}");
+    }
 }
 
 #[test]
