@@ -411,7 +411,7 @@ OLDER is how many turns are still to be shown."
 
 ;;;###autoload
 (defun agent-q-chat-history-older-p ()
-  "Whether this chat has turns that aren't shown."
+  "Whether an older message of this chat isn't shown."
   (and agent-q-chat-history--past-button t))
 
 (defun agent-q-chat-history-older ()
