@@ -825,7 +825,7 @@ That is one call for each file."
   (agent-q-changes--line-console '("/run_tests affected=true")))
 
 (defun agent-q-changes--line-of-lisp-p (diff)
-  "Whether DIFF is about a file of Lisp, which tests may reach."
+  "Whether DIFF is about a file of Lisp."
   (and (string-match-p "^\\+\\+\\+ .*\\.\\(?:lisp\\|lsp\\|cl\\|asd\\)$" diff) t))
 
 (defun agent-q-changes-line-tell-behind (turn behind)
