@@ -265,17 +265,6 @@ What another chat has changed since is left alone."
         ((car (agent-q-session-chats)))
         (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
-(defun agent-q-changes-p ()
-  "Whether a turn of this chat has changed a file or a buffer."
-  (not (string-empty-p (agent-q-core-changes agent-q-session-number))))
-
-(defun agent-q-changes-undo-p ()
-  "Whether what a turn of this chat changed can be undone now."
-  (and (not (agent-q-chat-view-header-busy-p))
-       (or (seq-some (lambda (line) (not (agent-q-changes--line-undone-p line)))
-                     agent-q-changes--lines)
-           (agent-q-changes-p))))
-
 ;;;###autoload
 (defun agent-q-undo-turn (&optional ask)
   "Undo what the chat's latest turn changed in files and buffers.
@@ -637,6 +626,17 @@ that there is an image which can test what was changed."
   "Whether all that LINE is about was undone."
   (equal (agent-q-changes-line-left line) '("")))
 
+(defun agent-q-changes-p ()
+  "Whether a turn of this chat has changed a file or a buffer."
+  (not (string-empty-p (agent-q-core-changes agent-q-session-number))))
+
+(defun agent-q-changes-undo-p ()
+  "Whether what a turn of this chat changed can be undone now."
+  (and (not (agent-q-chat-view-header-busy-p))
+       (or (seq-some (lambda (line) (not (agent-q-changes--line-undone-p line)))
+                     agent-q-changes--lines)
+           (agent-q-changes-p))))
+
 (defun agent-q-changes--line-shown (line)
   "Return the part of LINE to show: what is left, or all where all was undone."
   (if (agent-q-changes--line-undone-p line)
@@ -825,7 +825,7 @@ That is one call for each file."
   (agent-q-changes--line-console '("/run_tests affected=true")))
 
 (defun agent-q-changes--line-of-lisp-p (diff)
-  "Whether DIFF is about a file of Lisp, which tests may reach."
+  "Whether DIFF is about a file of Lisp."
   (and (string-match-p "^\\+\\+\\+ .*\\.\\(?:lisp\\|lsp\\|cl\\|asd\\)$" diff) t))
 
 (defun agent-q-changes-line-tell-behind (turn behind)
@@ -904,16 +904,16 @@ with the turn, the diff of files and a marker where it ended, or nil."
                  (funcall then turn diff place)
                  (set-marker place nil))))))))))
 
-(defun agent-q-changes--line-add (turn diff definitions &optional place tests)
+(defun agent-q-changes--line-add (turn diff definitions &optional place testable)
   "Add the line about TURN, which changed DIFF and DEFINITIONS.
 There is none if both are empty.  It stands under the turn, which ended
-before PLACE, a marker: the next one may have begun since.  TESTS says that
-the image can test that."
+before PLACE, a marker: the next one may have begun since.  TESTABLE says
+that [Test] is offered."
   (unless (or (and (string-empty-p diff) (null definitions))
               (not agent-q-session-number))
     (let* ((what (cons diff definitions))
            (line (agent-q-changes--line-make :draw #'agent-q-changes--line-draw :turn turn
-                                             :changed what :left what :tests tests))
+                                             :changed what :left what :tests testable))
            (add (lambda () (agent-q-render-add-item line))))
       (push line agent-q-changes--lines)
       (if (and place (< (1+ place) agent-q-render-end))
@@ -940,7 +940,7 @@ changed in the image is added if that is still the same."
       (push (cons turn (copy-marker (1- agent-q-render-end))) agent-q-changes--past))))
 
 (defun agent-q-changes--past-ask (chat)
-  "Ask the image of CHAT, a buffer, what its turns of earlier times changed there."
+  "Ask the image of CHAT, a buffer, what was changed there in earlier times."
   (when (buffer-live-p chat)
     (with-current-buffer chat
       (let ((turns agent-q-changes--past))

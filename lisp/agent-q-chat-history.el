@@ -409,11 +409,11 @@ OLDER is how many turns are still to be shown."
       (setq agent-q-chat-history--past-button
             (cons (copy-marker start) (copy-marker agent-q-chat-history--past-top))))))
 
-;;;###autoload
 (defun agent-q-chat-history-older-p ()
-  "Whether this chat has turns that aren't shown."
+  "Whether an older message of this chat isn't shown."
   (and agent-q-chat-history--past-button t))
 
+;;;###autoload
 (defun agent-q-chat-history-older ()
   "Show older messages of this chat, which was resumed."
   (declare (completion agent-q-session-command-p))

@@ -346,7 +346,7 @@ some minutes.  In programs, NAME chooses a parked one."
   (run-at-time 0 nil #'agent-q-debugger--show-frames (current-buffer)))
 
 (defun agent-q-debugger--show-frames (buffer)
-  "Make the window of BUFFER, a debugger, so high that it shows three frames.
+  "Give the window of BUFFER, a debugger, room for three frames.
 It begins with the condition."
   (when-let ((window (get-buffer-window buffer t)))
     (with-selected-window window

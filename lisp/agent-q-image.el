@@ -253,7 +253,7 @@ They are those of CALLS."
   (cl-find (current-buffer) agent-q-image--kept :key #'agent-q-connection-call-owner))
 
 (defun agent-q-image-held-p ()
-  "Whether this chat holds an error, parked by it or kept for its user."
+  "Whether an error is held for this chat, parked by it or kept for its user."
   (or (agent-q-image-park-owned (current-buffer)) (agent-q-image--kept-here)))
 
 (defun agent-q-image-debug-kept (&optional call)

@@ -145,8 +145,8 @@ that FILE-P returns nil for: prose has names of hosts, too."
         (add-face-text-property from to 'agent-q-live)))))
 
 (defun agent-q-live-place-at-point ()
-  "Return the place that is written at point, as a list of its kind and more, or nil.
-There may be no such file."
+  "Return the place that is written at point, or nil.
+It is as in the property `agent-q-live'.  There may be no such file."
   (let ((column (- (point) (line-beginning-position))))
     (seq-some (pcase-lambda (`(,start ,end ,thing))
                 (and (eq 'place (car thing)) (<= start column (1- end)) thing))

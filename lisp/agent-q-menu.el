@@ -192,7 +192,7 @@ They can be used where it is non-nil.")
   (derived-mode-p 'sldb-mode 'sly-db-mode))
 
 (defun agent-q-menu--value (name)
-  "Return the value of the variable NAME, or what the function of that name returns."
+  "Return the value of the variable NAME, or of a call of that function."
   (if (boundp name) (symbol-value name) (funcall name)))
 
 (defun agent-q-menu--available-p (command)

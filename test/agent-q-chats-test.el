@@ -741,7 +741,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
       (agent-q-test-ask "how does transfer work? I wonder.")
       (should (string-suffix-p ": how does transfer work?*" (buffer-name))))
     ;; The clock of files is coarser than that of chats.
-    (dolist (file '("new.lisp" "new.fasl"))
+    (dolist (file '("new.lisp" "new.fasl" "#new.lisp#" "new.lisp~"))
       (write-region "new" nil file nil 'silent)
       (set-file-times file (time-add nil 1)))
     (let ((agent-q-provider (or agent-q-provider 'none)) (agent-q-chats-recent 50))

@@ -551,11 +551,13 @@ See https://example.org/a and [here](shop.lisp:2).\n")
 
 (ert-deftest agent-q-markdown-formulas-fit-into-tables ()
   (agent-q-test-with-chat
-    (agent-q-markdown-test--add "| sign | b |\n|---|---|\n| $\\alpha^2$ | c |\n| xy | d |\n")
+    (agent-q-markdown-test--add
+     "| sign | b |\n|---|---|\n| $\\alpha^2$ | c |\n| xy | d |\n\n# More\n\nText.\n\n# Last\n" 500)
     (should (equal "α²" (agent-q-markdown-test--drawn "$\\alpha")))
     (cl-flet ((border (text)
                 (get-text-property (+ (agent-q-markdown-test--find text) (length text)) 'display)))
-      (should (equal (border "$\\alpha^2$") (border "xy"))))))
+      (should (equal "   │ " (border "$\\alpha^2$")))
+      (should (equal "   │ " (border "xy"))))))
 
 ;;;; Proportional text
 

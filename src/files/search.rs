@@ -100,15 +100,15 @@ fn keep_first(kept: &mut BTreeSet<PathBuf>, path: &Path, limit: usize) {
     kept.insert(path.to_owned());
 }
 
-/// What compilers write, which nobody reads.
-const COMPILED: [&str; 4] = ["*.fasl", "*.fas", "*.*fsl", "*.abcl"];
+/// What compilers write, and copies that Emacs keeps beside a file: nobody reads them.
+const NOT_READ: [&str; 6] = ["*.fasl", "*.fas", "*.*fsl", "*.abcl", "#*#", "*~"];
 
 impl FileSearch {
     /// All files that people may want to read.
     #[must_use]
     pub fn readable(limit: usize) -> Self {
         Self {
-            excludes: COMPILED.map(str::to_owned).to_vec(),
+            excludes: NOT_READ.map(str::to_owned).to_vec(),
             limit,
             ..Self::new("*")
         }
@@ -119,7 +119,7 @@ impl FileSearch {
 const MOST_TIMES: usize = 20_000;
 
 /// The files of the project at ROOT that were written after SINCE, the latest first, but for
-/// compiled ones and those that are hidden, private or ignored.
+/// those that nobody reads and those that are hidden, private or ignored.
 ///
 /// # Errors
 ///

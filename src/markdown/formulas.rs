@@ -30,13 +30,11 @@ pub fn formulas(text: &str) -> Vec<Formula> {
             found.push(formula);
         } else {
             // What is behind a backslash begins nothing, and neither does the second of two dollars.
-            let rest = &text.as_bytes()[start..];
             from = start
-                + if matches!(rest, [b'\\', next, ..] if next.is_ascii()) || rest.starts_with(b"$$")
-                {
-                    2
-                } else {
-                    1
+                + match &text.as_bytes()[start..] {
+                    [b'\\', next, ..] if next.is_ascii() => 2,
+                    [b'$', b'$', ..] => 2,
+                    _ => 1,
                 };
         }
     }

@@ -62,16 +62,26 @@ struct Painter<'t> {
 pub fn paint(text: &str, definitions: &Definitions) -> Painted {
     let mut found = formulas(text);
     let mut painted = paint_words(&masked(text, &found), definitions);
+    if found.is_empty() {
+        disguise(text, &mut painted);
+        return painted;
+    }
     let count = found.len();
-    found.retain(|it| is_in_prose(it, &painted));
+    let ends = ends(&painted.runs);
+    found.retain(|it| is_in_prose(it, &painted, &ends));
     if found.len() < count {
         // What is code or a link's target is read as it is.
         painted = paint_words(&masked(text, &found), definitions);
     }
     place_formulas(text, found, &mut painted);
+    disguise(text, &mut painted);
+    painted
+}
+
+/// Marks the lines of TEXT that imitate those of Emacs in PAINTED.
+fn disguise(text: &str, painted: &mut Painted) {
     let masks = masks(text, &painted.runs);
     add_flags(&mut painted.runs, &masks, Style::DISGUISE);
-    painted
 }
 
 /// The look of TEXT, in which formulas are words.
@@ -551,16 +561,23 @@ impl Painter<'_> {
 
 // Formulas.
 
-/// Whether FORMULA stands in prose, by the look of the word that it was in PAINTED.
-fn is_in_prose(formula: &Formula, painted: &Painted) -> bool {
+/// Where each of RUNS ends.
+fn ends(runs: &[Run]) -> Vec<usize> {
+    let lengths = runs.iter().map(|it| it.length);
+    lengths
+        .scan(0, |at, length| {
+            *at += length;
+            Some(*at)
+        })
+        .collect()
+}
+
+/// Whether FORMULA stands in prose, by the look of the word that it was in PAINTED, whose runs end at ENDS.
+fn is_in_prose(formula: &Formula, painted: &Painted, ends: &[usize]) -> bool {
     let range = &formula.range;
-    let mut at = 0;
-    let mut styles = painted.runs.iter().filter_map(|run| {
-        let from = at;
-        at += run.length;
-        (at > range.start && from < range.end).then_some(run.style)
-    });
-    let Some(style) = styles.next() else {
+    let first = ends.partition_point(|it| *it <= range.start);
+    let last = ends.partition_point(|it| *it < range.end);
+    let Some([run, more @ ..]) = painted.runs.get(first..=last) else {
         return false;
     };
     let apart = |part: &Part| match &part.kind {
@@ -571,8 +588,8 @@ fn is_in_prose(formula: &Formula, painted: &Painted) -> bool {
         _ => true,
     };
     let prose = [Style::CODE, Style::BLOCK, Style::FENCE, Style::MARKUP];
-    prose.iter().all(|it| !style.has(*it))
-        && styles.all(|it| it == style)
+    prose.iter().all(|it| !run.style.has(*it))
+        && more.iter().all(|it| it.style == run.style)
         && painted.parts.iter().all(apart)
 }
 
@@ -583,6 +600,8 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// Adds FORMULAS of TEXT to PAINTED.
 fn place_formulas(text: &str, formulas: Vec<Formula>, painted: &mut Painted) {
     let (mut drawn, mut undrawn) = (Vec::new(), Vec::new());
+    // A table that is told of later has room for what they look like.
+    let mut parts = Vec::new();
     let mut formulas = formulas.into_iter().peekable();
     while let Some(first) = formulas.next() {
         // Those of one line or of lines that hang together.
@@ -599,12 +618,14 @@ fn place_formulas(text: &str, formulas: Vec<Formula>, painted: &mut Painted) {
                 Some(text) if honest => {
                     drawn.push(range.clone());
                     let kind = PartKind::Formula { drawn: text };
-                    painted.parts.push(Part { range, kind });
+                    parts.push(Part { range, kind });
                 }
                 _ => undrawn.push(range),
             }
         }
     }
+    parts.append(&mut painted.parts);
+    painted.parts = parts;
     add_flags(&mut painted.runs, &drawn, Style::FORMULA);
     add_flags(&mut painted.runs, &undrawn, Style::UNDRAWN);
 }
