@@ -31,7 +31,7 @@ const HOW_TO_CALL: &str = "Pass a tool that more_tools described and its argumen
 /// What is in the groups of built-in tools; a tool that is named there is left out where it is not in the
 /// group. Others are explained by the names of their tools.
 const IN_WORDS: &[(&str, &str)] = &[
-    ("navigation", "directories, trees"),
+    ("navigation", "directories, trees, research"),
     ("editing", "insert lines; create, move, delete files"),
     (
         "execution",

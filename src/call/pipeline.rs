@@ -177,8 +177,7 @@ impl Executor {
             (Some(true), Outcome::Ask | Outcome::Deny) => Some(LookingProgram::NotAllowed),
             (Some(false) | None, _) => None,
         };
-        let level = verdict.assessment.level;
-        if let Some(why) = batch.plan.objection(&tool, level, program) {
+        if let Some(why) = batch.plan.objection(&tool, &verdict.assessment, program) {
             return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
         }
         let context = self.context(batch);

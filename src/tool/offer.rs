@@ -22,14 +22,18 @@ pub enum Unoffered {
     LeftOutByUser,
     /// The chat follows an agent that has tools of its own.
     LeftOutByAgent,
+    /// A research has safe tools alone.
+    LeftOutOfResearch,
 }
 
 impl Unoffered {
-    fn reason(self) -> &'static str {
+    /// Why the tool called NAME can't be called.
+    fn reason(self, name: &str) -> String {
         match self {
-            Self::Callable => "",
-            Self::LeftOutByUser => "The user doesn't offer",
-            Self::LeftOutByAgent => "The agent's file doesn't offer",
+            Self::Callable => String::new(),
+            Self::LeftOutByUser => format!("The user doesn't offer {name} in this chat"),
+            Self::LeftOutByAgent => format!("The agent's file doesn't offer {name} in this chat"),
+            Self::LeftOutOfResearch => format!("Research only reads, so it doesn't offer {name}"),
         }
     }
 }
@@ -43,8 +47,8 @@ pub struct Offer {
     unoffered: Mutex<Unoffered>,
     /// The names of the tools that requests list.
     listed: Mutex<BTreeSet<String>>,
-    /// The tool that can't be called here whatever is offered.
-    withheld: OnceCell<&'static str>,
+    /// The tools that can't be called here whatever is offered.
+    withheld: OnceCell<&'static [&'static str]>,
 }
 
 impl Offer {
@@ -59,13 +63,14 @@ impl Offer {
         }
     }
 
-    /// Sees to it that the tool called NAME can't be called here: it is for chats alone.
-    pub fn withhold(&self, name: &'static str) {
-        let _ = self.withheld.set(name);
+    /// Sees to it that the tools called NAMES can't be called here: they are for chats alone.
+    pub fn withhold(&self, names: &'static [&'static str]) {
+        let _ = self.withheld.set(names);
     }
 
     fn withholds(&self, tool: &Tool) -> bool {
-        self.withheld.get() == Some(&tool.name.as_str())
+        let withheld = self.withheld.get();
+        withheld.is_some_and(|names| names.contains(&tool.name.as_str()))
     }
 
     /// All tools there are, offered or not.
@@ -108,9 +113,8 @@ impl Offer {
                     (Ok(tool), Unoffered::Callable) => Ok(tool),
                     (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
                     (Ok(tool), _) => Err(ToolFailure::new(format!(
-                        "{} {} in this chat. Do without it, or say what it is needed for.",
-                        unoffered.reason(),
-                        tool.name
+                        "{}. Do without it, or say what it is needed for.",
+                        unoffered.reason(&tool.name)
                     ))),
                     (Err(_), _) => Err(unknown),
                 })?;
