@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
-use crate::tool::{Assessment, Tool};
 use crate::tool::begun::BegunCalls;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::tool::work::{AfterEdit, PastResults, Researcher};
+use crate::tool::{Assessment, Tool};
 use crate::trust::SafetyLevel;
 use crate::workspace::Workspace;
 

@@ -355,9 +355,8 @@ mod tests {
         let refused = |name| resolve(name).unwrap_err().message;
         assert_eq!(
             FOR_CHATS.iter().map(|it| refused(it)).collect::<Vec<_>>(),
-            ["run_command", "research"].map(|name| format!(
-                "{name} is for agent-q's own chats. Use your own tool."
-            ))
+            ["run_command", "research"]
+                .map(|name| format!("{name} is for agent-q's own chats. Use your own tool."))
         );
         assert!(offer.add("programs", &Registry::default()).is_empty());
     }

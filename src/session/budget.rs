@@ -245,12 +245,13 @@ mod tests {
         let [one, other] = [0, 1].map(|_| Budget::of_research(limits(2, 1000), &whole));
         one.request(Duration::from_secs(5), 40, None);
         one.request(Duration::ZERO, 10, None);
-        assert_eq!(
-            one.exceeded().unwrap(),
-            "The research has used 2 requests."
-        );
+        assert_eq!(one.exceeded().unwrap(), "The research has used 2 requests.");
         other.request(Duration::ZERO, 40, None);
-        assert_eq!(other.exceeded(), None, "three requests are the turn's limit");
+        assert_eq!(
+            other.exceeded(),
+            None,
+            "three requests are the turn's limit"
+        );
         assert_eq!(
             whole.exceeded().unwrap(),
             "The turn has used 3 requests (agent-q-max-iterations)."

@@ -233,11 +233,7 @@ impl Turn<'_> {
     }
 
     /// Has the model summarize all but about the newest KEPT bytes of HISTORY.
-    pub(super) async fn compact(
-        &self,
-        history: &mut Conversation,
-        kept: usize,
-    ) -> RoomMade {
+    pub(super) async fn compact(&self, history: &mut Conversation, kept: usize) -> RoomMade {
         let origin = self.provider.origin();
         let before = self.tokens(history);
         let messages = history.live().read().len();
@@ -331,10 +327,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn ask_quietly(
-        &self,
-        request: &ChatRequest,
-    ) -> Result<ModelReply, NoSummary> {
+    async fn ask_quietly(&self, request: &ChatRequest) -> Result<ModelReply, NoSummary> {
         let mut reader = ReplyReader::default();
         let mut sink = |event: StreamEvent| {
             if let Some(event) = self.retrying(&event) {

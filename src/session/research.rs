@@ -126,7 +126,11 @@ impl Research {
     }
 
     /// Finds out what QUESTION asks, for the call of CONTEXT.
-    async fn answer(&self, question: String, context: &WorkContext) -> Result<Content, ToolFailure> {
+    async fn answer(
+        &self,
+        question: String,
+        context: &WorkContext,
+    ) -> Result<Content, ToolFailure> {
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ToolFailure::new(format!(
                 "{MOST} researches run already; ask again when one of them is done."

@@ -153,10 +153,7 @@ impl Turn<'_> {
                         return outcome;
                     }
                     let taken = match reply.finish {
-                        Finish::Window => {
-                            self.room_for_reply(history, reply, &mut making)
-                                .await
-                        }
+                        Finish::Window => self.room_for_reply(history, reply, &mut making).await,
                         _ => self.take(history, reply, &mut repeats).await,
                     };
                     match taken {
@@ -354,12 +351,7 @@ impl Turn<'_> {
     }
 
     /// Takes in what REPLY to REQUEST cost.
-    pub(super) fn count(
-        &self,
-        request: &ChatRequest,
-        reply: &ModelReply,
-        elapsed: Duration,
-    ) {
+    pub(super) fn count(&self, request: &ChatRequest, reply: &ModelReply, elapsed: Duration) {
         let cost = reply
             .usage
             .and_then(|usage| self.provider.facts.cost(&usage));

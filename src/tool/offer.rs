@@ -131,7 +131,8 @@ impl Offer {
     /// result may refer to them.
     #[must_use]
     pub fn not_here(&self, text: &str, offered: &Registry) -> Option<String> {
-        if *held(&self.unoffered) == Unoffered::Callable {
+        let unoffered = *held(&self.unoffered);
+        if unoffered == Unoffered::Callable {
             return None;
         }
         let words: BTreeSet<&str> = text
@@ -141,6 +142,7 @@ impl Offer {
             tool.origin == Origin::BuiltIn
                 && words.contains(tool.name.as_str())
                 && offered.get(&tool.name).is_none()
+                && !text.contains(&unoffered.reason(&tool.name))
         };
         let names: Vec<String> = self
             .all
