@@ -6,7 +6,7 @@ use agent_q_core::protocol::{CallKey, CallOutcome, Event, LimitAnswer, Op, TurnO
 use serde_json::{Value, json};
 
 use crate::chat::scripted_server::ScriptedServer;
-use crate::chat::{Chat, calls, chat, message, one_call, turns};
+use crate::chat::{Chat, calls, chat, fence, message, one_call, turns};
 use crate::fault_server::{Deed, FaultServer};
 
 /// A chat that asks a question and says "Done.", and a model of its own for researches that plays SCRIPT.
@@ -47,10 +47,12 @@ fn proposed(chat: &Chat) -> Vec<(CallKey, String, Option<CallKey>)> {
 /// The results that the model of the chat has in its last request.
 fn results(chat: &Chat) -> Vec<String> {
     let messages = chat.last_messages().into_iter();
-    messages
-        .filter(|it| it.0 == "tool")
-        .map(|it| it.1)
-        .collect()
+    let told = messages.filter(|it| it.0 == "tool").map(|it| it.1);
+    told.map(|text| match text.strip_prefix("Error:\n") {
+        Some(fenced) => format!("Error: {}", fence::read(fenced).unwrap().text),
+        None => text,
+    })
+    .collect()
 }
 
 fn echo(id: &str, text: &str) -> Value {
@@ -168,7 +170,7 @@ async fn what_is_not_safe_is_refused_and_nobody_is_asked() {
 
 #[tokio::test]
 async fn several_run_side_by_side_and_too_many_are_refused() {
-    let questions = ["q"; 9];
+    let questions = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let parent = turns(json!([research(&questions), [{"text": "Done."}]]));
     let hold = std::env::temp_dir().join(format!("aq-research-{}", std::process::id()));
     let script = json!({
@@ -224,7 +226,7 @@ async fn one_that_goes_in_circles_has_to_answer() {
     assert_eq!(
         results(&chat),
         [
-            "the tool research: The research, by small (agent-q-research-model), ended without an answer: Stopped: the model called echo 5 times with the same arguments and got the same result."
+            "Error: The research, by small (agent-q-research-model), ended without an answer: Stopped: the model called echo 5 times with the same arguments and got the same result."
         ]
     );
 }
@@ -265,7 +267,9 @@ async fn when_its_model_fails_the_turn_goes_on() {
     assert_eq!(chat.say("go").await, TurnOutcome::Finished);
     let told = &results(&chat)[0];
     assert!(
-        told.starts_with("the tool research: The research, by small (agent-q-research-model), ended without an answer: "),
+        told.starts_with(
+            "Error: The research, by small (agent-q-research-model), ended without an answer: "
+        ),
         "{told}"
     );
     assert_eq!(chat.results()[0].0, CallOutcome::Failed);
