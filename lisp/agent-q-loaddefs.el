@@ -352,6 +352,7 @@
   "Hosts of models, in the order in which they are tried.")
 (custom-autoload 'agent-q-providers "agent-q-provider" t)
 (put 'agent-q-provider-recordings 'risky-local-variable t)
+(put 'agent-q-research-model 'risky-local-variable t)
 
 ;;;; agent-q-registry.el
 

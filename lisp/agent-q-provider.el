@@ -417,6 +417,18 @@ when you next choose their model."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-research-model 'risky-local-variable t)
+(defcustom agent-q-research-model nil
+  "The model of the tool research, which looks into questions of a chat's model.
+nil means the chat's model, a string another model of its host.  A list of a
+host of `agent-q-providers' and a model sends there what of your project the
+research reads."
+  :type '(choice (const :tag "The chat's model" nil)
+                 (string :tag "Another model of the chat's host")
+                 (list :tag "A model of another host" (symbol :tag "Host") (string :tag "Model")))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defconst agent-q-provider-scripted-url "http://scripted.invalid"
   "The address of the provider whose model says what a script has: none.")
 
@@ -535,6 +547,20 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
       (cond ((agent-q-provider-scripted-p public) agent-q-provider-scripted)
             ((equal url (alist-get 'base_url named)) named)
             (t (agent-q-provider--here name url model))))))
+
+(defun agent-q-provider-of-research (public)
+  "Return the provider that `agent-q-research-model' names, or nil for the chat's.
+PUBLIC is what `agent-q-provider-public' returned for that."
+  (pcase agent-q-research-model
+    ('nil nil)
+    ((and model (pred stringp))
+     (agent-q-provider-again (and public `((model . ,model) ,@(assq-delete-all 'model (copy-alist public))))))
+    (`(,(and host (pred symbolp)) ,(and model (pred stringp)))
+     (or (agent-q-provider-named (symbol-name host) model)
+         (user-error "`agent-q-research-model' names %s, which has no key or is not in `agent-q-providers'"
+                     host)))
+    (_ (user-error "`agent-q-research-model' is %S; write a model, or a list of a host and a model"
+                   agent-q-research-model))))
 
 (defun agent-q-provider-scripted-p (provider)
   "Return non-nil if PROVIDER is that of the tour."
