@@ -68,13 +68,13 @@
           (agent-q-test-until
            (agent-q-research-test--shows "^▸ research Where is plum\\? .*running.*, 3 steps, asking scripted$"))
           (should-not (agent-q-research-test--shows "grep_project"))
-          (should (string-match-p "research.*3 steps" (format-mode-line header-line-format)))
+          (should (string-match-p "research.*3 steps" (agent-q-chat-view-header-line)))
           (agent-q-research-test--toggle "▸ research")
           (should (agent-q-research-test--shows
                    "^▾ research .*\n\\(?:.*\n\\)+▸ grep_project plum ✓ .*\n▸ read_file a.txt ✓ .*\n▸ write_file .*doesn't offer"))
           (should (equal "  " (get-text-property (agent-q-test-find "▸ grep_project") 'line-prefix)))
           (agent-q-research-test--toggle "▸ grep_project")
-          (should (agent-q-research-test--shows "result:\na.txt:1:"))
+          (should (agent-q-research-test--shows "result:\nFound 1 match .*\n\na.txt:1:a plum"))
           (agent-q-research-test--toggle "▾ research")
           (should-not (agent-q-research-test--shows "grep_project"))
           (write-region "" nil go nil 'silent)
