@@ -14,6 +14,7 @@ use super::budget::{Budget, Limits};
 use super::conversation::{Conversation, Entry};
 use super::settings::Settings;
 use super::turn::{AtLimit, Shared, Turn};
+use crate::builtin::image::execution::END_SCRATCH;
 use crate::builtin::image::systems::in_a_line;
 use crate::builtin::{more, research};
 use crate::call::Executor;
@@ -47,8 +48,15 @@ const LIMITS: Limits = Limits {
     cost: None,
 };
 
-/// Safe tools that are of no use in one.
-const LEFT_OUT: &[&str] = &[research::NAME, more::NAME, more::CALL, AWAIT, CANCEL];
+/// Safe tools that are of no use in one, or end what is the chat's.
+const LEFT_OUT: &[&str] = &[
+    research::NAME,
+    more::NAME,
+    more::CALL,
+    AWAIT,
+    CANCEL,
+    END_SCRATCH,
+];
 
 /// What the researches of a turn have in common.
 pub struct Research {
