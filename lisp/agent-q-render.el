@@ -360,7 +360,9 @@ that are hidden while this one is folded."
   "Put the properties that all text of ITEM has on TEXT, a new string; return it."
   (add-text-properties 0 (length text)
                        `(agent-q-item ,item ,@agent-q-render--properties
-                         ,@(and (agent-q-render-item-hidden item) '(invisible t)))
+                         ;; The prefix of what is hidden would stand before what follows it.
+                         ,@(and (agent-q-render-item-hidden item)
+                                '(invisible t line-prefix nil wrap-prefix nil)))
                        text)
   (agent-q-live-mark text)
   ;; Parts of an item may have a keymap of their own.

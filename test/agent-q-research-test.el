@@ -68,6 +68,8 @@
           (agent-q-test-until
            (agent-q-research-test--shows "^▸ research Where is plum\\? .*running.*, 3 steps, asking scripted$"))
           (should-not (agent-q-research-test--shows "grep_project"))
+          ;; It would be that of the next line.
+          (should-not (get-text-property (agent-q-test-find "▸ grep_project") 'line-prefix))
           (should (string-match-p "research.*3 steps" (agent-q-chat-view-header-line)))
           (agent-q-research-test--toggle "▸ research")
           (should (agent-q-research-test--shows

@@ -2,7 +2,7 @@
 //! The tool by which a model has a question looked into: a conversation of its own reads, and its answer
 //! alone comes back. `session/research.rs` has that conversation.
 
-use crate::tool::{Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, BACKGROUND, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 pub const NAME: &str = "research";
@@ -25,6 +25,11 @@ pub fn tools() -> Vec<Tool> {
                 "scope",
                 ParameterType::String,
                 "Where to look: files, packages, systems",
+            ),
+            Parameter::optional(
+                BACKGROUND,
+                ParameterType::Boolean,
+                "Go on without its answer",
             ),
         ],
         Runner::Research,

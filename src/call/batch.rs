@@ -191,10 +191,10 @@ impl PlanMode {
 fn unsafe_in_research(tool: &Tool, assessed: &Assessment) -> String {
     let why = match assessed.reason.trim_end_matches('.') {
         "" => format!("{} could change something", tool.name),
-        reason => format!("this call of {} would need consent: {reason}", tool.name),
+        reason => format!("this call of {} would need consent, as {reason}", tool.name),
     };
     format!(
-        "Not run: research only reads, asks nobody, and {why}. Go on without it, and name in your answer what stays open."
+        "Research only reads, and nobody is asked: {why}. Go on without it, and name in your answer what stays open."
     )
 }
 

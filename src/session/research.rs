@@ -210,7 +210,7 @@ impl Research {
             plan: PlanMode::Research,
             after_edit: AfterEdit::Leave,
             cancel: context.cancel.clone(),
-            why_cancelled: Arc::default(),
+            why_cancelled: Arc::new("the research was stopped".to_owned().into()),
             place: self.place.clone().unread(),
             researcher: None,
         }
@@ -290,20 +290,23 @@ struct Steps {
 struct StepsMade {
     count: usize,
     running: Vec<(CallKey, String)>,
+    /// How much its model has written since the last one, in bytes.
+    written: usize,
 }
 
 impl Steps {
     /// How far it is, which MODEL does.
     fn told(&self, model: &str) -> String {
         let made = held(&self.made);
-        let steps = match made.count {
-            0 => return format!("asking {model}"),
-            1 => "1 step".to_owned(),
-            count => format!("{count} steps"),
+        let now = match (made.running.last(), made.written) {
+            (Some((_, tool)), _) => format!("now {tool}"),
+            (None, 0) => format!("asking {model}"),
+            (None, bytes) => format!("{model} has written {bytes} bytes"),
         };
-        match made.running.last() {
-            Some((_, tool)) => format!("{steps}, now {tool}"),
-            None => format!("{steps}, asking {model}"),
+        match made.count {
+            0 => now,
+            1 => format!("1 step, {now}"),
+            count => format!("{count} steps, {now}"),
         }
     }
 
@@ -317,7 +320,9 @@ impl Steps {
                 arguments,
                 after,
             } => {
-                held(&self.made).count += 1;
+                let mut made = held(&self.made);
+                (made.count, made.written) = (made.count + 1, 0);
+                drop(made);
                 Some(Event::CallProposed {
                     session,
                     call,
@@ -335,10 +340,13 @@ impl Steps {
                 Some(event)
             }
             // Of a conversation that nobody sees.
+            Event::Text { text, .. }
+            | Event::Reasoning { text, .. }
+            | Event::CallDrafted { text, .. } => {
+                held(&self.made).written += text.len();
+                None
+            }
             Event::State { .. }
-            | Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::CallDrafted { .. }
             | Event::Retrying { .. }
             | Event::CacheLost { .. }
             | Event::WindowFilled { .. }

@@ -12,6 +12,9 @@ use super::registry::{Filter, Registry};
 use super::{Origin, Tool, ToolFailure};
 use crate::runtime::held;
 
+/// Names of tools that texts have as words of their own.
+const PLAIN_WORDS: &[&str] = &["research"];
+
 /// What becomes of a call of a tool that there is, and that the chat doesn't offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unoffered {
@@ -141,6 +144,7 @@ impl Offer {
         let named = |tool: &Arc<Tool>| {
             tool.origin == Origin::BuiltIn
                 && words.contains(tool.name.as_str())
+                && !PLAIN_WORDS.contains(&tool.name.as_str())
                 && offered.get(&tool.name).is_none()
                 && !text.contains(&unoffered.reason(&tool.name))
         };

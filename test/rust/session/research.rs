@@ -160,7 +160,7 @@ async fn what_is_not_safe_is_refused_and_nobody_is_asked() {
         ["erase", "alter", "research", "eval_form"].map(refused)
     );
     assert!(
-        told[4].starts_with("Error: Not run: research only reads, asks nobody, and this call of read_file would need consent: "),
+        told[4].starts_with("Error: Research only reads, and nobody is asked: this call of read_file would need consent, as "),
         "{}",
         told[4]
     );
@@ -314,6 +314,38 @@ async fn a_call_of_its_that_runs_is_stopped_with_it() {
     assert_eq!(chat.ended(1).await, TurnOutcome::Cancelled);
     let outcomes: Vec<CallOutcome> = chat.results().into_iter().map(|it| it.0).collect();
     assert_eq!(outcomes, [CallOutcome::Cancelled; 2], "its own first");
+}
+
+#[tokio::test]
+async fn one_in_the_background_ends_with_the_turn() {
+    let parent = turns(json!([
+        one_call("r", "research", json!({"question": "q", "background": true})),
+        [{"text": "Done."}],
+    ]));
+    // Emacs does not answer.
+    let script = turns(json!([one_call(
+        "d",
+        "describe_symbol",
+        json!({"symbol": "car"})
+    )]));
+    let (chat, _helper) = asking_by(&parent, &script, json!({}));
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    let told = &results(&chat)[0];
+    assert!(told.starts_with("pending: research"), "{told}");
+    let cancelled = chat.results().into_iter();
+    let cancelled = cancelled
+        .filter(|it| it.0 == CallOutcome::Cancelled)
+        .count();
+    assert_eq!(cancelled, proposed(&chat).len());
+    let notice = |event: &Event| match event {
+        Event::Notice { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    let told = chat.emacs.collect(notice);
+    assert!(
+        told[0].starts_with("Stopped with the turn: research"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
