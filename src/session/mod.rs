@@ -242,14 +242,7 @@ impl Actor {
         let root = settings.ground.root.as_deref().map(Path::new);
         let place = TurnPlace::new(turn.0, self.id.0, root, settings.connection.clone());
         let budget = Arc::new(Budget::of_turn(settings.limits));
-        let researcher = Research::of_turn(
-            &self.shared,
-            &settings,
-            self.id,
-            &place,
-            &tools.callable,
-            &budget,
-        );
+        let researcher = Research::of_turn(&self.shared, &settings, &place, &budget);
         let batch = BatchContext {
             session: self.id,
             watcher: Watcher::Chat,

@@ -6,8 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 
 use super::agenda::Agenda;
 use super::budget::{Budget, Limits};
@@ -19,9 +18,7 @@ use crate::builtin::image::systems::in_a_line;
 use crate::builtin::{more, research};
 use crate::call::Executor;
 use crate::call::batch::{Approval, BatchContext, PlanMode, Watcher};
-use crate::protocol::{
-    Asked, CallKey, Emacs, EmacsReply, EmacsRequest, Event, SessionId, TurnOutcome,
-};
+use crate::protocol::{CallKey, Event, TurnOutcome, WatchedEmacs};
 use crate::provider::history::{calls_of, texts_of};
 use crate::provider::{ChatMessage, ProviderSettings, ToolChoice};
 use crate::rules::TurnPlace;
@@ -31,7 +28,7 @@ use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
 use crate::tool::work::{AfterEdit, Researcher, Running, WorkContext};
-use crate::tool::{Arguments, Content, Origin, ToolFailure};
+use crate::tool::{Arguments, Content, Origin, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 use crate::workspace::Workspace;
 
@@ -63,10 +60,10 @@ pub struct Research {
     shared: Shared,
     settings: Settings,
     provider: ProviderSettings,
-    session: SessionId,
     /// That of the turn.
     place: TurnPlace,
-    tools: Arc<Registry>,
+    /// What becomes of the turn's calls of tools that it isn't offered.
+    unoffered: Unoffered,
     /// What the turn may use.
     budget: Arc<Budget>,
     slots: Arc<Semaphore>,
@@ -79,30 +76,17 @@ impl fmt::Debug for Research {
 }
 
 impl Research {
-    /// What looks into questions for the turn of the chat SESSION at PLACE, whose model can call CALLABLE; none
-    /// without a model. What it uses is a part of BUDGET.
+    /// What looks into questions for the turn at PLACE of a chat with SETTINGS; none without a model. What it
+    /// uses is a part of BUDGET.
     #[must_use]
     pub fn of_turn(
         shared: &Shared,
         settings: &Settings,
-        session: SessionId,
         place: &TurnPlace,
-        callable: &Registry,
         budget: &Arc<Budget>,
     ) -> Option<Arc<dyn Researcher>> {
         let own = settings.research_provider.as_ref();
         let provider = own.or(settings.provider.as_ref())?.clone();
-        let all = &shared.registry;
-        let mut tools = match settings.unoffered(all) {
-            Unoffered::Callable => all.all(),
-            _ => callable.all(),
-        };
-        // What programs and servers offer is there where the chat has it.
-        tools.retain(|tool| {
-            tool.level == SafetyLevel::Safe
-                && !LEFT_OUT.contains(&tool.name.as_str())
-                && (tool.origin == Origin::BuiltIn || callable.get(&tool.name).is_some())
-        });
         Some(Arc::new(Self {
             settings: Settings {
                 instructions: None,
@@ -125,9 +109,8 @@ impl Research {
             },
             shared: shared.clone(),
             provider,
-            session,
             place: place.clone(),
-            tools: Arc::new(Registry::of(tools)),
+            unoffered: settings.unoffered(&shared.registry),
             budget: Arc::clone(budget),
             slots: Arc::new(Semaphore::new(MOST)),
         }))
@@ -149,24 +132,17 @@ impl Research {
             None => question,
         };
         let steps = Arc::new(Steps {
-            behind: Arc::clone(&context.emacs),
             call: context.call,
             made: Mutex::default(),
         });
-        let shared = Shared {
-            executor: Executor {
-                emacs: Arc::clone(&steps) as Arc<dyn Emacs>,
-                ..self.shared.executor.clone()
-            },
-            ..self.shared.clone()
-        };
+        let shared = self.shared_with(&steps, context);
         let batch = self.batch(context);
         let turn = Turn {
             shared: &shared,
             settings: &self.settings,
             provider: &self.provider,
             batch: &batch,
-            listed: &self.tools,
+            listed: &batch.tools,
             sections: None,
             agenda: &Agenda::default(),
             prefix: &Mutex::default(),
@@ -186,7 +162,41 @@ impl Research {
 
     async fn systems(&self, context: &WorkContext) -> Option<String> {
         self.settings.ground.root.as_ref()?;
-        in_a_line(context, self.settings.connection.as_deref()).await
+        let line = in_a_line(context, self.settings.connection.as_deref()).await?;
+        Some(more::by_name(&line, &self.shared.registry))
+    }
+
+    /// What sessions share, with an Emacs that STEPS stands in front of.
+    fn shared_with(&self, steps: &Arc<Steps>, context: &WorkContext) -> Shared {
+        let steps = Arc::clone(steps);
+        let emacs = WatchedEmacs {
+            behind: Arc::clone(&context.emacs),
+            see: move |event: Event| steps.take(event),
+        };
+        Shared {
+            executor: Executor {
+                emacs: Arc::new(emacs),
+                ..self.shared.executor.clone()
+            },
+            ..self.shared.clone()
+        }
+    }
+
+    /// The tools for the work of a call in CONTEXT: the safe ones, as far as the chat has them.
+    fn tools(&self, context: &WorkContext) -> Registry {
+        let mut tools = match self.unoffered {
+            Unoffered::Callable => self.shared.registry.all(),
+            _ => context.tools.all(),
+        };
+        // Those of programs and servers have to be among what the chat's model can call.
+        let is_there =
+            |tool: &Tool| tool.origin == Origin::BuiltIn || context.tools.get(&tool.name).is_some();
+        tools.retain(|tool| {
+            tool.level == SafetyLevel::Safe
+                && !LEFT_OUT.contains(&tool.name.as_str())
+                && is_there(tool)
+        });
+        Registry::of(tools)
     }
 
     /// What the calls of one are made in, which is itself a call in CONTEXT. What it has seen of files its chat
@@ -194,12 +204,13 @@ impl Research {
     fn batch(&self, context: &WorkContext) -> BatchContext {
         let workspace = Workspace::default();
         workspace.set_ground(&self.settings.ground);
+        let tools = self.tools(context);
         let offer = Offer::new(Arc::clone(&self.shared.registry));
-        offer.begin_turn(&self.tools, Unoffered::LeftOutOfResearch);
+        offer.begin_turn(&tools, Unoffered::LeftOutOfResearch);
         BatchContext {
-            session: self.session,
+            session: context.session,
             watcher: Watcher::Beside,
-            tools: Arc::clone(&self.tools),
+            tools: Arc::new(tools),
             offer: Arc::new(offer),
             past: Arc::default(),
             begun: None,
@@ -278,9 +289,8 @@ fn answer_in(history: &Conversation) -> Option<String> {
     (calls_of(parts).next().is_none() && !text.is_empty()).then(|| text.to_owned())
 }
 
-/// Emacs as a research sees it: the chat shows its calls below the one that asked, and counts what they cost.
+/// What a research does, as the chat shows it: its calls below the one that asked, and what it costs.
 struct Steps {
-    behind: Arc<dyn Emacs>,
     /// The call that asked.
     call: Option<CallKey>,
     made: Mutex<StepsMade>,
@@ -353,26 +363,5 @@ impl Steps {
             | Event::Summarized { .. } => None,
             event => Some(event),
         }
-    }
-}
-
-impl Emacs for Steps {
-    fn emit(&self, event: Event) {
-        if let Some(event) = self.take(event) {
-            self.behind.emit(event);
-        }
-    }
-
-    fn request(&self, session: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply> {
-        self.behind.request(session, body)
-    }
-
-    fn request_asking(
-        &self,
-        session: SessionId,
-        body: EmacsRequest,
-        questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, EmacsReply> {
-        self.behind.request_asking(session, body, questions)
     }
 }
