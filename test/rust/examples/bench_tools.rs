@@ -96,6 +96,7 @@ async fn calls() {
         after_edit: agent_q_core::tool::work::AfterEdit::default(),
         cancel: CancellationToken::new(),
         why_cancelled: Arc::default(),
+        researcher: None,
         place: TurnPlace::new(1, 1, None, None),
     };
     let at_once = call("at_once");
