@@ -352,7 +352,6 @@
   "Hosts of models, in the order in which they are tried.")
 (custom-autoload 'agent-q-providers "agent-q-provider" t)
 (put 'agent-q-provider-recordings 'risky-local-variable t)
-(put 'agent-q-research-model 'risky-local-variable t)
 
 ;;;; agent-q-registry.el
 
@@ -445,6 +444,7 @@
 ;;;; agent-q.el
 
 (put 'agent-q-instructions 'risky-local-variable t)
+(put 'agent-q-research-model 'risky-local-variable t)
 (put 'agent-q-tool-choice 'risky-local-variable t)
 (put 'agent-q-offered-tools 'risky-local-variable t)
 (put 'agent-q-verify-changes 'safe-local-variable #'booleanp)

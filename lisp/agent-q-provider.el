@@ -13,6 +13,7 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-model-facts)
@@ -414,18 +415,6 @@ run: CONTRIBUTING.md says how.  Keys are not in them, but all that you and the
 model said is, with what tools told the model.  Open chats pick up a change
 when you next choose their model."
   :type '(choice (const :tag "Don't record" nil) directory)
-  :group 'agent-q
-  :package-version '(agent-q-module . "0.1.0"))
-
-;;;###autoload (put 'agent-q-research-model 'risky-local-variable t)
-(defcustom agent-q-research-model nil
-  "The model of the tool research, which looks into questions of a chat's model.
-nil means the chat's model, a string another model of its host.  A list of a
-host of `agent-q-providers' and a model sends there what of your project the
-research reads."
-  :type '(choice (const :tag "The chat's model" nil)
-                 (string :tag "Another model of the chat's host")
-                 (list :tag "A model of another host" (symbol :tag "Host") (string :tag "Model")))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 

@@ -194,7 +194,7 @@ fn unsafe_in_research(tool: &Tool, assessed: &Assessment) -> String {
         reason => format!("this call of {} would need consent, as {reason}", tool.name),
     };
     format!(
-        "Research only reads, and nobody is asked: {why}. Go on without it, and name in your answer what stays open."
+        "Research only reads and asks no one: {why}. Go on without it, and name in your answer what stays open."
     )
 }
 
