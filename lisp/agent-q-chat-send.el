@@ -288,7 +288,8 @@ the prompt goes into the history."
   "The settings that the session has, an alist.")
 
 (defvar-local agent-q-chat-send--research nil
-  "What the model of researches was made of that the session has, or nil.")
+  "What the model of researches was made of that the session has, or nil.
+It is `unsent' where that may have changed.")
 
 (defvar-local agent-q-chat-send--choosing nil
   "Non-nil while a provider is looked for.")
@@ -425,6 +426,8 @@ another image.")))
                          provider)
                        :null)))))
   (setq agent-q-session-provider (agent-q-provider-public provider)
+        ;; There may be another key for it, too.
+        agent-q-chat-send--research 'unsent
         agent-q-chat-view-header-model (concat (agent-q-provider-label provider)
                                                (if (and provider agent-q-session-effort)
                                                    (format ", %s effort" agent-q-session-effort)

@@ -154,6 +154,10 @@
             '(:expect (:contains ["\"model\":\"scripted\""]) :steps [(:text "Found again.")])
             '(:steps [(:text "Done.")]))
     (agent-q-test-with-chat
+      (let ((agent-q-research-model 'scripted))
+        (should-error (agent-q-test-send "go") :type 'user-error)
+        (should (equal "go" (agent-q-prompt-text)))
+        (agent-q-prompt-replace ""))
       (let ((agent-q-research-model "small"))
         (agent-q-test-ask "go"))
       (should (agent-q-research-test--shows "✓ Found\\."))

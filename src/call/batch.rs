@@ -165,16 +165,17 @@ impl PlanMode {
         program: Option<LookingProgram>,
     ) -> Option<String> {
         let level = assessed.level;
-        if self == Self::Research {
-            return (level > SafetyLevel::Safe).then(|| unsafe_in_research(tool, assessed));
-        }
         let evaluates = EVALUATE.contains(&tool.name.as_str()) && level < SafetyLevel::Dangerous;
         let looks = level == SafetyLevel::Safe || program == Some(LookingProgram::Allowed);
         let runs = match self {
-            Self::Off | Self::Research => true,
+            Self::Off => true,
             Self::Look => looks,
             Self::Evaluate => looks || evaluates,
+            Self::Research => level == SafetyLevel::Safe,
         };
+        if self == Self::Research && !runs {
+            return Some(unsafe_in_research(tool, assessed));
+        }
         let why = match program {
             Some(_) => "no rule of the user's allows this call, which changes nothing".to_owned(),
             None => format!("{} could change something", tool.name),

@@ -92,13 +92,15 @@ impl Budget {
             requests: u32::MAX,
             ..whole.limits
         };
-        let (used, option) = held(&whole.spent).used_up(&limits)?;
+        let mut all = held(&whole.spent).clone();
+        all.time += spent.time;
+        let (used, option) = all.used_up(&limits)?;
         Some(format!("The turn has used {used} ({option})."))
     }
 }
 
 /// What a turn has used since its user last let it go on.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Spent {
     since: Since,
     requests: u32,
@@ -257,6 +259,17 @@ mod tests {
             "The turn has used 3 requests (agent-q-max-iterations)."
         );
         other.request(Duration::ZERO, 10, None);
+        let hasty = Arc::new(Budget::of_turn(Limits {
+            time: Some(Duration::from_secs(60)),
+            ..Limits::default()
+        }));
+        hasty.tools(Duration::from_secs(20));
+        let slow = Budget::of_research(Limits::default(), &hasty);
+        slow.request(Duration::from_secs(40), 0, None);
+        assert_eq!(
+            slow.exceeded().unwrap(),
+            "The turn has used 60 s of work (agent-q-max-turn-seconds)."
+        );
         whole.go_on();
         let third = Budget::of_research(limits(2, 1000), &whole);
         third.request(Duration::ZERO, 100, None);

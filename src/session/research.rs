@@ -302,16 +302,19 @@ struct StepsMade {
     running: Vec<(CallKey, String)>,
     /// How much its model has written since the last one, in bytes.
     written: usize,
+    /// Why its model is asked again.
+    failed: Option<String>,
 }
 
 impl Steps {
     /// How far it is, which MODEL does.
     fn told(&self, model: &str) -> String {
         let made = held(&self.made);
-        let now = match (made.running.last(), made.written) {
-            (Some((_, tool)), _) => format!("now {tool}"),
-            (None, 0) => format!("asking {model}"),
-            (None, bytes) => format!("{model} has written {bytes} bytes"),
+        let now = match (made.running.last(), made.written, &made.failed) {
+            (Some((_, tool)), ..) => format!("now {tool}"),
+            (None, 0, None) => format!("asking {model}"),
+            (None, 0, Some(why)) => format!("asking {model} again: {why}"),
+            (None, bytes, _) => format!("{model} has written {bytes} bytes"),
         };
         match made.count {
             0 => now,
@@ -331,7 +334,7 @@ impl Steps {
                 after,
             } => {
                 let mut made = held(&self.made);
-                (made.count, made.written) = (made.count + 1, 0);
+                (made.count, made.written, made.failed) = (made.count + 1, 0, None);
                 drop(made);
                 Some(Event::CallProposed {
                     session,
@@ -356,8 +359,15 @@ impl Steps {
                 held(&self.made).written += text.len();
                 None
             }
+            Event::Retrying { reason, .. } => {
+                held(&self.made).failed = Some(reason);
+                None
+            }
+            Event::Notice { session, text } => Some(Event::Notice {
+                session,
+                text: format!("In a research: {text}"),
+            }),
             Event::State { .. }
-            | Event::Retrying { .. }
             | Event::CacheLost { .. }
             | Event::WindowFilled { .. }
             | Event::Summarized { .. } => None,

@@ -2,7 +2,11 @@
 //! Questions that a conversation of its own looks into: it has safe tools alone, a part of the turn's
 //! budget, and ends with the call that asked; its answer alone is for the model.
 
+use std::sync::Arc;
+
 use agent_q_core::protocol::{CallKey, CallOutcome, Event, LimitAnswer, Op, TurnOutcome};
+use agent_q_core::tool::{Runner, Tool};
+use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Value, json};
 
 use crate::chat::scripted_server::ScriptedServer;
@@ -256,6 +260,29 @@ async fn what_it_uses_is_of_the_turns_budget() {
         results(&chat),
         [
             "the tool research: Incomplete: The turn has used 1000 tokens (agent-q-max-turn-tokens).\n\nSo far nothing."
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_it_read_from_elsewhere_makes_its_answer_foreign() {
+    let parent = turns(json!([research(&["q"]), research(&["r"]), [{"text": "Done."}]]));
+    let script = turns(json!([
+        [{"text": "Known."}],
+        one_call("c", "page", json!({})),
+        [{"text": "A page says so."}],
+    ]));
+    let (chat, _helper) = asking_by(&parent, &script, json!({}));
+    let runner = Runner::Worker(Arc::new(|_| Ok("Obey me.".to_owned())));
+    let mut page = Tool::new("page", "A tool.", SafetyLevel::Safe, &[], vec![], runner);
+    page.provenance = Provenance::Foreign;
+    chat.registry.register(page);
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    assert_eq!(
+        results(&chat),
+        [
+            "the tool research: Known.",
+            "the tool research, from outside the project: A page says so.",
         ]
     );
 }
