@@ -266,13 +266,25 @@ For `agent-q-image-event-functions'."
 
 ;;;; What happens to tool calls
 
+(defun agent-q-call-events--step-p (call)
+  "Whether CALL is a step of the one that made it, seen while that is unfolded."
+  (and (agent-q-call-maker call)
+       (equal (agent-q-call-tool (agent-q-call-maker call)) "research")))
+
+(defun agent-q-call-events--line (call)
+  "Return the line of CALL, which isn't shown as a request."
+  (cond ((agent-q-call-effect-p call) (agent-q-call-effect-line call))
+        ((agent-q-call-events--step-p call)
+         (let ((agent-q-call-indent 2))
+           (propertize (agent-q-call-text-line call) 'line-prefix "  " 'wrap-prefix "    ")))
+        (t (agent-q-call-text-line call))))
+
 (defun agent-q-call-events--draw (call)
   "Return the text of CALL."
   (if (and (eq (agent-q-call-state call) 'waiting)
            (not (agent-q-call-decided call)))
       (agent-q-approval-draw call)
-    (let ((line (if (agent-q-call-effect-p call) (agent-q-call-effect-line call)
-                  (agent-q-call-text-line call))))
+    (let ((line (agent-q-call-events--line call)))
       (add-text-properties 0 (length line)
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
@@ -306,10 +318,12 @@ What that call has made before stands between."
          (before maker))
     (while (and before (agent-q-call-last before))
       (setq before (agent-q-call-last before)))
-    (agent-q-render-add-item call before)
+    (setf (agent-q-call-maker call) maker)
+    (if (agent-q-call-events--step-p call)
+        (agent-q-render-add-part call maker before)
+      (agent-q-render-add-item call before))
     (when maker
-      (setf (agent-q-call-last maker) call
-            (agent-q-call-maker call) maker))))
+      (setf (agent-q-call-last maker) call))))
 
 (defun agent-q-call-events-past (event arguments outcome content milliseconds)
   "Show the call that EVENT proposed in a chat that was stored.
@@ -392,7 +406,7 @@ TARGET returns what the call concerns, a line or nil."
           (agent-q-call-content call) (plist-get event :content)
           (agent-q-call-milliseconds call) (plist-get event :milliseconds))
     (unless agent-q-fold-results
-      (setf (agent-q-render-item-expanded call) t))
+      (agent-q-render-unfold call))
     (agent-q-call-events--close call)))
 
 (defun agent-q-call-events--close (call)

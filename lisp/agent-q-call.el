@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; The tool calls of a chat: what is known of each, and its text in the log.
-;; agent-q-call-events.el changes them.
+;; The tool calls of a chat: what is known of each, which of them run or wait for an
+;; answer, and their text in the log.  agent-q-call-events.el changes them.
 
 ;;; Code:
 
@@ -21,11 +21,6 @@
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
-
-;;;; Tool calls in the log of a chat
-
-;; What is known of the tool calls of a chat, and which of them run or wait for an
-;; answer.  agent-q-call.el shows them, agent-q-call-events.el changes them.
 
 (cl-defstruct (agent-q-call (:include agent-q-render-item)
                             (:constructor agent-q-call-make))
@@ -155,12 +150,15 @@ It is quoted as for a shell.  Nil where they aren't such arguments."
        (agent-q-call-on-one-line
         (agent-q-call-verdict (substring said 0 (string-search "\n" said))))))))
 
+(defvar agent-q-call-indent 0
+  "How many columns are left free before the line that is drawn.")
+
 (defun agent-q-call-width ()
   "Return how many columns a line of this chat has in its narrowest window."
   (if-let ((windows (get-buffer-window-list nil nil t)))
       ;; One is for the sign of a line that goes on.  `window-max-chars-per-line'
       ;; would select the window, and so move point.
-      (1- (apply #'min (mapcar #'window-body-width windows)))
+      (- (apply #'min (mapcar #'window-body-width windows)) 1 agent-q-call-indent)
     80))
 
 (defconst agent-q-call-value-prefix "      "
@@ -178,8 +176,8 @@ taken for one.")
           (< (agent-q-render-item-start one) (agent-q-render-item-start other)))))
 
 (defun agent-q-call-running ()
-  "Return what is running now, first one first."
-  (agent-q-call--in-state 'running))
+  "Return what is running now and can be seen, first one first."
+  (seq-remove #'agent-q-render-item-hidden (agent-q-call--in-state 'running)))
 
 (defun agent-q-call-all-waiting ()
   "Return each call of this chat that waits for a decision, first one first."

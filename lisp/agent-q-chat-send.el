@@ -292,6 +292,10 @@ the prompt goes into the history."
 (defvar-local agent-q-chat-send-settings nil
   "The settings that the session has, an alist.")
 
+(defvar-local agent-q-chat-send--research nil
+  "What the model of researches was made of that the session has, or nil.
+It is `unsent' where that may have changed.")
+
 (defvar-local agent-q-chat-send--choosing nil
   "Non-nil while a provider is looked for.")
 
@@ -337,6 +341,7 @@ the prompt goes into the history."
     (unless (equal settings agent-q-chat-send-settings)
       (agent-q-core-configure agent-q-session-number (agent-q-json-serialize settings))
       (setq agent-q-chat-send-settings settings)))
+  (agent-q-chat-send--configure-research)
   ;; Not kept: it may hold a proxy's password.
   (when agent-q-session-provider
     (agent-q-core-configure
@@ -344,6 +349,17 @@ the prompt goes into the history."
      (agent-q-json-serialize
       `((route . ,(agent-q-provider-route-now agent-q-session-provider))))))
   (agent-q-chat-history-note))
+
+(defun agent-q-chat-send--configure-research ()
+  "Send the session the model of researches, if that is another one now."
+  (let ((of (and agent-q-research-model
+                 (list agent-q-research-model agent-q-session-provider))))
+    (unless (equal of agent-q-chat-send--research)
+      (agent-q-core-configure
+       agent-q-session-number
+       (agent-q-json-serialize
+        `((research_provider . ,(or (agent-q-provider-of-research agent-q-session-provider) :null)))))
+      (setq agent-q-chat-send--research of))))
 
 (defun agent-q-chat-send-settings-changed ()
   "Have pending messages sent with the settings as they are now."
@@ -415,6 +431,8 @@ another image.")))
                          provider)
                        :null)))))
   (setq agent-q-session-provider (agent-q-provider-public provider)
+        ;; There may be another key for it, too.
+        agent-q-chat-send--research 'unsent
         agent-q-chat-view-header-model (concat (agent-q-provider-label provider)
                                                (if (and provider agent-q-session-effort)
                                                    (format ", %s effort" agent-q-session-effort)

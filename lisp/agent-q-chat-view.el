@@ -809,8 +809,7 @@ For `window-size-change-functions'."
       (user-error "Nothing to fold here"))
     (dolist (item items)
       (unless (eq unfold (and (agent-q-render-item-expanded item) t))
-        (setf (agent-q-render-item-expanded item) unfold)
-        (agent-q-render-update-item item)))
+        (agent-q-render-unfold item (not unfold))))
     (message (if unfold "Everything unfolded" "Everything folded"))))
 
 (defun agent-q-chat-view-index ()

@@ -444,6 +444,7 @@
 ;;;; agent-q.el
 
 (put 'agent-q-instructions 'risky-local-variable t)
+(put 'agent-q-research-model 'risky-local-variable t)
 (put 'agent-q-tool-choice 'risky-local-variable t)
 (put 'agent-q-offered-tools 'risky-local-variable t)
 (put 'agent-q-verify-changes 'safe-local-variable #'booleanp)

@@ -13,6 +13,7 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-model-facts)
@@ -535,6 +536,20 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
       (cond ((agent-q-provider-scripted-p public) agent-q-provider-scripted)
             ((equal url (alist-get 'base_url named)) named)
             (t (agent-q-provider--here name url model))))))
+
+(defun agent-q-provider-of-research (public)
+  "Return the provider that `agent-q-research-model' names, or nil for the chat's.
+PUBLIC is what `agent-q-provider-public' returned for that."
+  (pcase agent-q-research-model
+    ('nil nil)
+    ((and model (pred stringp))
+     (agent-q-provider-again (and public `((model . ,model) ,@(assq-delete-all 'model (copy-alist public))))))
+    (`(,(and host (pred symbolp)) ,(and model (pred stringp)))
+     (or (agent-q-provider-named (symbol-name host) model)
+         (user-error "`agent-q-research-model' names %s, which has no key or is not in `agent-q-providers'"
+                     host)))
+    (_ (user-error "`agent-q-research-model' is %S; write a model, or a list of a host and a model"
+                   agent-q-research-model))))
 
 (defun agent-q-provider-scripted-p (provider)
   "Return non-nil if PROVIDER is that of the tour."

@@ -336,8 +336,9 @@ POSITION is the beginning of a line of plain text in the log."
 DRAW is called with the item and returns its text, a new string.  START and END
 are markers around that text; a newline follows it.  APART is non-nil if a line
 from agent-q does not belong to the item behind which it stands.  HIDDEN means
-that nothing of it is seen: another item speaks for it."
-  draw start end expanded apart hidden)
+that nothing of it is seen: another item speaks for it.  PARTS are items below
+that are hidden while this one is folded."
+  draw start end expanded apart hidden parts)
 
 (defvar agent-q-render-item-map
   (let ((map (make-sparse-keymap)))
@@ -359,7 +360,9 @@ that nothing of it is seen: another item speaks for it."
   "Put the properties that all text of ITEM has on TEXT, a new string; return it."
   (add-text-properties 0 (length text)
                        `(agent-q-item ,item ,@agent-q-render--properties
-                         ,@(and (agent-q-render-item-hidden item) '(invisible t)))
+                         ;; The prefix of what is hidden would stand before what follows it.
+                         ,@(and (agent-q-render-item-hidden item)
+                                '(invisible t line-prefix nil wrap-prefix nil)))
                        text)
   (agent-q-live-mark text)
   ;; Parts of an item may have a keymap of their own.
@@ -387,7 +390,9 @@ that nothing of it is seen: another item speaks for it."
                                 (marker-position agent-q-render-end)))))
         ;; Whoever stands at the very end of the log stays there: a key must not
         ;; reach an item because the item was put under point.
-        (insert-before-markers text (agent-q-render--propertize "\n"))
+        (insert-before-markers
+         text (apply #'agent-q-render--propertize "\n"
+                     (and (agent-q-render-item-hidden item) '(invisible t))))
         (when (< agent-q-render-end (point))
           (set-marker agent-q-render-end (point)))
         (setf (agent-q-render-item-start item) (copy-marker start)
@@ -422,6 +427,20 @@ that nothing of it is seen: another item speaks for it."
         (when offset
           (set-window-point window (+ start (min offset limit))))))))
 
+(defun agent-q-render-add-part (part item before)
+  "Draw the new PART of ITEM behind the item BEFORE."
+  (setf (agent-q-render-item-hidden part) (not (agent-q-render-item-expanded item)))
+  (push part (agent-q-render-item-parts item))
+  (agent-q-render-add-item part before))
+
+(defun agent-q-render-unfold (item &optional fold)
+  "Draw ITEM unfolded, and its parts; with FOLD, draw it folded."
+  (setf (agent-q-render-item-expanded item) (not fold))
+  (agent-q-render-update-item item)
+  (dolist (part (agent-q-render-item-parts item))
+    (setf (agent-q-render-item-hidden part) fold)
+    (agent-q-render-update-item part)))
+
 (defun agent-q-render-item-at (position)
   "Return the item at POSITION, or nil."
   (get-text-property position 'agent-q-item))
@@ -447,9 +466,7 @@ that nothing of it is seen: another item speaks for it."
                        (agent-q-render-item-at (1- (point)))))))
     (unless item
       (user-error "Nothing to unfold here"))
-    (setf (agent-q-render-item-expanded item)
-          (not (agent-q-render-item-expanded item)))
-    (agent-q-render-update-item item)
+    (agent-q-render-unfold item (agent-q-render-item-expanded item))
     (agent-q-render-body-reveal (agent-q-render-item-start item) (agent-q-render-item-end item))))
 
 (defun agent-q-render-toggle-mouse (event)

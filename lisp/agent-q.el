@@ -83,6 +83,17 @@ limit."
   :type '(choice (natnum :tag "Seconds") (const :tag "No limit" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-research-model 'risky-local-variable t)
+(defcustom agent-q-research-model nil
+  "The model of the tool research, which looks into questions of a chat's model.
+nil means the chat's model, a string another model of its host.  A list of a
+host of `agent-q-providers' and a model sends there what of your project the
+research reads."
+  :type '(choice (const :tag "The chat's model" nil)
+                 (string :tag "Another model of the chat's host")
+                 (list :tag "A model of another host" (symbol :tag "Host") (string :tag "Model")))
+  :package-version '(agent-q-module . "0.1.0"))
+
 ;;;###autoload (put 'agent-q-tool-choice 'risky-local-variable t)
 (defcustom agent-q-tool-choice 'auto
   "Whether the model must use tools.

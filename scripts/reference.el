@@ -200,7 +200,7 @@ a keymap whose commands have names.")
      agent-q-show-system-prompt agent-q-sync-instructions agent-q-instructions agent-q-skills-directory
      agent-q-send-image-map agent-q-project-read-instructions)
     ("Models and costs" agent-q-provider agent-q-model-facts agent-q-key agent-q-key-file agent-q-set-model
-     agent-q-set-effort agent-q-cost agent-q-max-turn-cost)
+     agent-q-set-effort agent-q-cost agent-q-max-turn-cost agent-q-research-model)
     ("Other agents" agent-q-mcp agent-q-mcp-install)
     ("Programming" agent-q-servers agent-q-chat-use-agent agent-q-handler-timeout)
     ("Set-up and help" agent-q-menu agent-q-module agent-q-install agent-q-doctor agent-q-tutorial agent-q-debug

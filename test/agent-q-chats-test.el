@@ -584,42 +584,6 @@
 
 ;; Another Emacs is killed in the middle of a turn, and this one goes on with its chat.
 
-(defun agent-q-chats-test--killed-in-mid-turn (text &rest written)
-  "Send TEXT in a new chat of another Emacs, and kill that.
-Do it once its chat's file has a match of each regexp WRITTEN; return the id."
-  (let* ((form `(progn
-                  (require 'agent-q-module)
-                  (require 'agent-q-chat)
-                  (setq agent-q-chat-history-directory ,agent-q-chat-history-directory
-                        agent-q-provider ',agent-q-provider
-                        agent-q-project-root ,default-directory
-                        agent-q-tool-levels '(("create_file" . :safe)))
-                  (switch-to-buffer (agent-q-chat-open t))
-                  (goto-char (point-max))
-                  (insert ,text)
-                  (agent-q-chat-send)
-                  (while t (accept-process-output nil 1))))
-         (other (start-process
-                 "other-emacs" (generate-new-buffer " *other Emacs*")
-                 (expand-file-name invocation-name invocation-directory)
-                 "-Q" "--batch" "-L" (file-name-directory (locate-library "agent-q-module"))
-                 "--eval" (prin1-to-string form)))
-         (file nil))
-    (set-process-query-on-exit-flag other nil)
-    (unwind-protect
-        (agent-q-test-until
-         (and (setq file (car (directory-files agent-q-chat-history-directory t "\\.jsonl\\'")))
-              (with-temp-buffer
-                (insert-file-contents file)
-                (seq-every-p (lambda (regexp)
-                               (goto-char (point-min))
-                               (re-search-forward regexp nil t))
-                             written))))
-      (signal-process other 'SIGKILL)
-      (while (process-live-p other) (accept-process-output other 0.1))
-      (kill-buffer (process-buffer other)))
-    (file-name-base file)))
-
 (ert-deftest agent-q-chats-cut-a-turn-whose-emacs-was-killed-goes-on ()
   "Each call has a result: the one that was written down, or that nothing is known."
   (agent-q-test-chats-with
@@ -629,7 +593,8 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
         (:steps [(:text "It goes on.")])
         (:steps [(:text "And on.")]))
     (write-region "fig\n" nil "fig.txt" nil 'silent)
-    (let ((id (agent-q-chats-test--killed-in-mid-turn
+    (let ((id (agent-q-test-chats-killed-in-mid-turn
+               '(setq agent-q-tool-levels '(("create_file" . :safe)))
                "change it" "\"kind\":\"result\"" "\"kind\":\"asked\"")))
       (dolist (text '("go on" "once more"))
         (agent-q-test-chats-resumed id
@@ -656,7 +621,7 @@ Do it once its chat's file has a match of each regexp WRITTEN; return the id."
         (:steps [(:text "I wait") (:pause_ms 60000)])
         (:steps [(:tool_calls [(:name "await_call" :arguments (:call_id 7))])])
         (:steps [(:text "It is lost.")]))
-    (let ((id (agent-q-chats-test--killed-in-mid-turn "test it" "pending: run_tests")))
+    (let ((id (agent-q-test-chats-killed-in-mid-turn nil "test it" "pending: run_tests")))
       (agent-q-test-chats-resumed id
         (agent-q-test-until (not agent-q-chat-send--choosing))
         (should (string-match-p "run_tests .*cancelled" (agent-q-test-log)))

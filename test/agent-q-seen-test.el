@@ -21,7 +21,7 @@
 
 (defun agent-q-seen-test--golden-files ()
   "Return the names of all golden files."
-  (append '("prompt.md" "offer.txt" "schemas.json")
+  (append '("prompt.md" "research.md" "offer.txt" "schemas.json")
           (mapcar (lambda (file) (concat "results/" file))
                   (directory-files (expand-file-name "results" agent-q-test-seen-directory)
                                    nil "\\.txt\\'"))))

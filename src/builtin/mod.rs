@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, the one that
-//! runs programs, those about calls under way, and the one that offers more.
+//! runs programs, the one that has a question looked into, those about calls under way, and the one that
+//! offers more.
 
 pub mod calls;
 pub mod files;
 pub mod image;
 pub mod more;
 pub mod programs;
+pub mod research;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
+
+/// The tools that only the models of agent-q's own chats can call.
+pub const FOR_CHATS: &[&str] = &[programs::NAME, research::NAME];
 
 /// Registers all built-in tools, in the order in which models are told of them.
 pub fn register(registry: &Registry) {
@@ -37,6 +42,7 @@ pub fn register(registry: &Registry) {
         files::definitions::tools(),
         files::moves::tools(),
         programs::tools(),
+        research::tools(),
         more::tools(),
     ];
     for tool in families.into_iter().flatten() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::research;
 use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::offer::{Groups, Offer};
 use crate::tool::registry::Registry;
@@ -31,7 +32,7 @@ const HOW_TO_CALL: &str = "Pass a tool that more_tools described and its argumen
 /// What is in the groups of built-in tools; a tool that is named there is left out where it is not in the
 /// group. Others are explained by the names of their tools.
 const IN_WORDS: &[(&str, &str)] = &[
-    ("navigation", "directories, trees"),
+    ("navigation", "directories, trees, research"),
     ("editing", "insert lines; create, move, delete files"),
     (
         "execution",
@@ -71,7 +72,8 @@ fn explained(groups: &Groups) -> Vec<(&str, String)> {
     let names = || groups.keys().map(String::as_str);
     for name in names() {
         if let Some((_, words)) = words(name) {
-            let is_here = |word: &&str| !word.contains('_') || groups[name].contains(*word);
+            let is_tool = |word: &str| word.contains('_') || word == research::NAME;
+            let is_here = |word: &&str| !is_tool(word) || groups[name].contains(*word);
             let words: Vec<&str> = words.split(", ").filter(is_here).collect();
             explained.push((name, words.join(", ")));
             told.extend(groups[name].iter().map(String::as_str));

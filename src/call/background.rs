@@ -87,7 +87,10 @@ impl Executor {
         let executor = Self {
             emacs: Arc::new(WatchedEmacs {
                 behind: Arc::clone(&self.emacs),
-                see: move |event: &Event| seeing.see(event),
+                see: move |event: Event| {
+                    seeing.see(&event);
+                    Some(event)
+                },
             }),
             ..self.clone()
         };

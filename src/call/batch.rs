@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
-use crate::tool::Tool;
 use crate::tool::begun::BegunCalls;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
-use crate::tool::work::{AfterEdit, PastResults};
+use crate::tool::work::{AfterEdit, PastResults, Researcher};
+use crate::tool::{Assessment, Tool};
 use crate::trust::SafetyLevel;
 use crate::workspace::Workspace;
 
@@ -89,6 +89,8 @@ pub struct BatchContext {
     pub why_cancelled: Arc<OnceCell<String>>,
     /// What rules look at besides the call.
     pub place: TurnPlace,
+    /// What looks into questions for the calls, where a chat has a model.
+    pub researcher: Option<Arc<dyn Researcher>>,
 }
 
 impl BatchContext {
@@ -139,6 +141,9 @@ pub enum PlanMode {
     Look,
     /// And evaluations in which nothing dangerous is found.
     Evaluate,
+    /// A research looks something up: safe calls alone, whatever rules allow.
+    #[serde(skip)]
+    Research,
 }
 
 /// A program that is known to change nothing, such as `git log`.
@@ -150,22 +155,27 @@ pub enum LookingProgram {
 }
 
 impl PlanMode {
-    /// Why a call of TOOL may not run whose LEVEL was assessed, and which runs PROGRAM if it changes nothing;
-    /// none when it may.
+    /// Why a call of TOOL may not run that was ASSESSED, and which runs PROGRAM if it changes nothing; none
+    /// when it may.
     #[must_use]
     pub fn objection(
         self,
         tool: &Tool,
-        level: SafetyLevel,
+        assessed: &Assessment,
         program: Option<LookingProgram>,
     ) -> Option<String> {
+        let level = assessed.level;
         let evaluates = EVALUATE.contains(&tool.name.as_str()) && level < SafetyLevel::Dangerous;
         let looks = level == SafetyLevel::Safe || program == Some(LookingProgram::Allowed);
         let runs = match self {
             Self::Off => true,
             Self::Look => looks,
             Self::Evaluate => looks || evaluates,
+            Self::Research => level == SafetyLevel::Safe,
         };
+        if self == Self::Research && !runs {
+            return Some(unsafe_in_research(tool, assessed));
+        }
         let why = match program {
             Some(_) => "no rule of the user's allows this call, which changes nothing".to_owned(),
             None => format!("{} could change something", tool.name),
@@ -176,6 +186,17 @@ impl PlanMode {
             )
         })
     }
+}
+
+/// What a model that only looks something up is told of a call of TOOL that was ASSESSED as more than safe.
+fn unsafe_in_research(tool: &Tool, assessed: &Assessment) -> String {
+    let why = match assessed.reason.trim_end_matches('.') {
+        "" => format!("{} could change something", tool.name),
+        reason => format!("this call of {} would need consent, as {reason}", tool.name),
+    };
+    format!(
+        "Research only reads and asks no one: {why}. Go on without it, and name in your answer what stays open."
+    )
 }
 
 /// Whether somebody can decide on an approval request.

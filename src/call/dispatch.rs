@@ -72,8 +72,26 @@ impl Executor {
                 work(call.arguments.clone(), self.context_of(call, batch)).await
             }
             Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
+            Runner::Research => return self.research(call, batch).await,
         };
         text.map(Content::from)
+    }
+
+    async fn research(
+        &self,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Content, ToolFailure> {
+        let Some(researcher) = &batch.researcher else {
+            return Err(ToolFailure::new(format!(
+                "{} needs a chat with a model.",
+                call.tool.name
+            )));
+        };
+        let context = self.context_of(call, batch);
+        Arc::clone(researcher)
+            .research(&call.arguments, context)
+            .await
     }
 
     /// What the work of CALL may reach, which can tell how far it is.

@@ -55,10 +55,9 @@ impl Executor {
             proposal: Proposal::New,
             next: NextCalls::default(),
             after_edit: match (batch.eval_policy, batch.plan) {
-                (EvalPolicy::ReadOnly, _) | (_, PlanMode::Look | PlanMode::Evaluate) => {
-                    AfterEdit::Leave
-                }
-                _ => batch.after_edit,
+                (EvalPolicy::ReadOnly, _) => AfterEdit::Leave,
+                (_, PlanMode::Off) => batch.after_edit,
+                (_, PlanMode::Look | PlanMode::Evaluate | PlanMode::Research) => AfterEdit::Leave,
             },
             echo: Echo::default(),
             tools: Arc::clone(&batch.tools),

@@ -28,8 +28,9 @@ use crate::protocol::{
 };
 use crate::rules::Outcome;
 use crate::runtime::panic_message;
+use crate::tool::begun::STOPPING_TIME;
 use crate::tool::work::{Echo, NextCalls};
-use crate::tool::{Arguments, Returns, Tool, ToolFailure};
+use crate::tool::{Arguments, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 impl Executor {
@@ -177,8 +178,7 @@ impl Executor {
             (Some(true), Outcome::Ask | Outcome::Deny) => Some(LookingProgram::NotAllowed),
             (Some(false) | None, _) => None,
         };
-        let level = verdict.assessment.level;
-        if let Some(why) = batch.plan.objection(&tool, level, program) {
+        if let Some(why) = batch.plan.objection(&tool, &verdict.assessment, program) {
             return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
         }
         let context = self.context(batch);
@@ -325,10 +325,13 @@ impl Executor {
         }
         let work = AssertUnwindSafe(self.dispatch(call, batch)).catch_unwind();
         let finished = tokio::select! {
-            () = batch.cancel.cancelled() => {
-                return CallEnding::new(CallOutcome::Cancelled, batch.cancelled());
-            }
-            finished = work => finished,
+            () = given_up(call, batch) => None,
+            finished = work => Some(finished),
+        };
+        let Some(finished) =
+            finished.filter(|_| !ends_itself(call) || !batch.cancel.is_cancelled())
+        else {
+            return CallEnding::new(CallOutcome::Cancelled, batch.cancelled());
         };
         match finished {
             Ok(Ok(content)) => CallEnding {
@@ -401,6 +404,19 @@ impl Executor {
             self.audit.append(&record).await?;
         }
         Ok(())
+    }
+}
+
+/// Whether CALL, once it is cancelled, is waited for: it makes calls, which have to end before it does.
+fn ends_itself(call: &PreparedCall) -> bool {
+    matches!(call.tool.runner, Runner::Research)
+}
+
+/// Waits until nobody waits for CALL any more.
+async fn given_up(call: &PreparedCall, batch: &BatchContext) {
+    batch.cancel.cancelled().await;
+    if ends_itself(call) {
+        tokio::time::sleep(STOPPING_TIME).await;
     }
 }
 

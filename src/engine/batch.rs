@@ -111,6 +111,7 @@ impl Engine {
             cancel,
             why_cancelled: Arc::default(),
             place: TurnPlace::new(TurnId::next().0, NO_SESSION.0, None, None),
+            researcher: None,
         }
     }
 

@@ -9,7 +9,7 @@ use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
-use crate::builtin::programs;
+use crate::builtin::FOR_CHATS;
 use crate::call::Executor;
 use crate::call::batch::{BatchContext, Watcher};
 use crate::protocol::Emacs;
@@ -52,7 +52,7 @@ impl Engine {
         handles.workspace.set_ground(&settings.ground);
         handles.workspace.journal.begin_turn(turn.0);
         handles.offer.set_project(settings.ground.root.as_deref());
-        handles.offer.withhold(programs::NAME);
+        handles.offer.withhold(FOR_CHATS);
         handles.offer.begin_turn(&listed, unoffered);
         handles.offer.complete(&listed);
         let root = settings.ground.root.as_deref().map(Path::new);
@@ -120,6 +120,7 @@ impl McpTurn {
             cancel,
             why_cancelled: why,
             place: self.place.clone().on_connection(settings.connection),
+            researcher: None,
         };
         let executor = Executor {
             emacs,

@@ -111,7 +111,10 @@ impl Engine {
             approvals: Arc::default(),
             emacs: Arc::new(WatchedEmacs {
                 behind: Arc::clone(&emacs),
-                see: move |event: &Event| write_down(&recorders, event),
+                see: move |event: Event| {
+                    write_down(&recorders, &event);
+                    Some(event)
+                },
             }),
             audit: Arc::new(audit),
             metrics: Arc::default(),

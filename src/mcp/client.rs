@@ -324,11 +324,12 @@ impl McpClient {
         let (seeing, giving_way) = (Arc::clone(call), Arc::clone(&order));
         let emacs: Arc<dyn Emacs> = Arc::new(WatchedEmacs {
             behind: Arc::clone(self.engine.emacs()),
-            see: move |event: &Event| {
-                seeing.see(event);
+            see: move |event: Event| {
+                seeing.see(&event);
                 if matches!(event, Event::ApprovalRequested { .. }) {
                     drop(held(&giving_way).take());
                 }
+                Some(event)
             },
         });
         let cancel = call.cancel.clone();

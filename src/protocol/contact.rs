@@ -39,16 +39,18 @@ pub struct Asked {
     pub text: String,
 }
 
-/// An Emacs in front of another one, which sees each event on its way and passes everything on.
+/// An Emacs in front of another one, which sees each event on its way, and says what of it is passed on;
+/// requests all are.
 pub struct WatchedEmacs<S> {
     pub behind: Arc<dyn Emacs>,
     pub see: S,
 }
 
-impl<S: Fn(&Event) + Send + Sync> Emacs for WatchedEmacs<S> {
+impl<S: Fn(Event) -> Option<Event> + Send + Sync> Emacs for WatchedEmacs<S> {
     fn emit(&self, event: Event) {
-        (self.see)(&event);
-        self.behind.emit(event);
+        if let Some(event) = (self.see)(event) {
+            self.behind.emit(event);
+        }
     }
 
     fn request(&self, session: SessionId, body: EmacsRequest) -> BoxFuture<'static, EmacsReply> {

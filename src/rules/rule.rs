@@ -265,6 +265,15 @@ impl TurnPlace {
         }
     }
 
+    /// The same place for one who has read nothing yet.
+    #[must_use]
+    pub fn unread(self) -> Self {
+        Self {
+            foreign: Arc::default(),
+            ..self
+        }
+    }
+
     /// The same place, in which the program called NAME calls.
     #[must_use]
     pub fn of_mcp_client(self, name: &str) -> Self {

@@ -5,7 +5,6 @@
 use std::fmt::Write;
 use std::time::Instant;
 
-use super::budget::Spent;
 use super::conversation::{Again, Conversation, Entry, EntryContent, EntryId, Live, TurnNumber};
 use super::tokens::{message_bytes, request_bytes};
 use super::turn::{RoomMaking, Turn};
@@ -53,7 +52,6 @@ impl Turn<'_> {
         history: &mut Conversation,
         position: RequestPosition,
         making: &mut RoomMaking,
-        spent: &mut Spent,
     ) -> Result<ChatRequest, TurnOutcome> {
         let request = self.request(history.for_model(), position);
         let (origin, ratios) = (self.provider.origin(), &self.shared.ratios);
@@ -76,7 +74,7 @@ impl Turn<'_> {
         {
             self.trim(history, trimmed);
         } else {
-            match self.compact(history, kept, spent).await {
+            match self.compact(history, kept).await {
                 RoomMade::Cancelled => return Err(TurnOutcome::Cancelled),
                 RoomMade::Some | RoomMade::None => {}
                 RoomMade::Failed(why) => {
@@ -98,7 +96,6 @@ impl Turn<'_> {
         history: &mut Conversation,
         error: &ProviderError,
         making: &mut RoomMaking,
-        spent: &mut Spent,
     ) -> Result<(), TurnOutcome> {
         making.overflows += 1;
         let all: usize = history.for_model().iter().map(message_bytes).sum();
@@ -119,7 +116,7 @@ impl Turn<'_> {
             return failed("A summary did not help.");
         }
         let trimmed = trim(&history.live(), kept, self.again());
-        match self.compact(history, kept, spent).await {
+        match self.compact(history, kept).await {
             RoomMade::Cancelled => Err(TurnOutcome::Cancelled),
             RoomMade::Some => Ok(()),
             made => match (trimmed, made) {
@@ -180,7 +177,6 @@ impl Turn<'_> {
         history: &mut Conversation,
         reply: ModelReply,
         making: &mut RoomMaking,
-        spent: &mut Spent,
     ) -> Option<TurnOutcome> {
         let (text, thinking) = (reply.text(), reply.thinking());
         self.end_calls(reply).await;
@@ -190,7 +186,7 @@ impl Turn<'_> {
             "The reply was cut off: the model's window is full.",
         );
         let outcome = self
-            .room_after_overflow(history, &full, making, spent)
+            .room_after_overflow(history, &full, making)
             .await
             .err()?;
         self.keep_text(history, text, thinking);
@@ -237,12 +233,7 @@ impl Turn<'_> {
     }
 
     /// Has the model summarize all but about the newest KEPT bytes of HISTORY.
-    pub(super) async fn compact(
-        &self,
-        history: &mut Conversation,
-        kept: usize,
-        spent: &mut Spent,
-    ) -> RoomMade {
+    pub(super) async fn compact(&self, history: &mut Conversation, kept: usize) -> RoomMade {
         let origin = self.provider.origin();
         let before = self.tokens(history);
         let messages = history.live().read().len();
@@ -266,7 +257,7 @@ impl Turn<'_> {
             self.tell_state(SessionState::Summarizing);
             let read = live.clone().until(part.through).for_model();
             let replaced: usize = read.iter().map(message_bytes).sum();
-            match self.summary(read, spent).await {
+            match self.summary(read).await {
                 Ok(summary) => {
                     let told = held(self.told).block();
                     let summary = summary_message(&live, part.through, told.as_deref(), &summary);
@@ -309,18 +300,18 @@ impl Turn<'_> {
     }
 
     /// What the model writes of the messages READ.
-    async fn summary(&self, read: Messages, spent: &mut Spent) -> Result<String, NoSummary> {
+    async fn summary(&self, read: Messages) -> Result<String, NoSummary> {
         let mut request = self.request(read, RequestPosition::Later);
         let said = REQUEST.into();
         request
             .messages
             .push(std::sync::Arc::new(ChatMessage::User(said)));
-        let reply = self.ask_quietly(&request, spent).await?;
+        let reply = self.ask_quietly(&request).await?;
         let reply = match reply.is_blank() && !reply.calls().is_empty() {
             true => {
                 // To forbid calls costs some providers' cache, so it is only done where it has to be.
                 request.tool_choice = ToolChoice::None;
-                self.ask_quietly(&request, spent).await?
+                self.ask_quietly(&request).await?
             }
             false => reply,
         };
@@ -336,11 +327,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn ask_quietly(
-        &self,
-        request: &ChatRequest,
-        spent: &mut Spent,
-    ) -> Result<ModelReply, NoSummary> {
+    async fn ask_quietly(&self, request: &ChatRequest) -> Result<ModelReply, NoSummary> {
         let mut reader = ReplyReader::default();
         let mut sink = |event: StreamEvent| {
             if let Some(event) = self.retrying(&event) {
@@ -358,7 +345,7 @@ impl Turn<'_> {
         };
         match reply {
             Ok(reply) => {
-                self.count(request, &reply, began.elapsed(), spent);
+                self.count(request, &reply, began.elapsed());
                 Ok(reply)
             }
             Err(error) if error.kind == FailureKind::Overflow || is_unknown_refusal(&error) => {

@@ -86,7 +86,7 @@ impl Told {
         }
         self.plan = PlanTold::This(plan);
         let news = match plan {
-            PlanMode::Off => PLAN_OFF.to_owned(),
+            PlanMode::Off | PlanMode::Research => PLAN_OFF.to_owned(),
             PlanMode::Look => format!("{PLAN_ON} {PLAN_ITEMS})"),
             PlanMode::Evaluate => {
                 format!("{PLAN_ON} {PLAN_ITEMS} Code may be evaluated that changes nothing.)")

@@ -346,9 +346,11 @@ pub fn lost_results(entry: EntryId, calls: &[ToolCall], recorded: &[Stamped]) ->
     };
     after.by_ref().find(|record| is_entry(record));
     let after: Vec<&Record> = after.collect();
-    // All of them are proposed at once, before anything else is.
+    // All of them are proposed at once; meanwhile calls in the background may make some.
     let mut keys = after.iter().filter_map(|record| match record {
-        Record::Call { call, .. } => Some(*call),
+        Record::Call {
+            call, after: None, ..
+        } => Some(*call),
         _ => None,
     });
     let results = calls.iter().map(|call| {

@@ -11,6 +11,7 @@ pub mod drafting;
 pub mod guidance;
 mod prefix;
 mod reply_end;
+mod research;
 mod rewind;
 pub mod selection;
 pub mod settings;
@@ -43,9 +44,11 @@ use crate::tool::registry::Registry;
 use crate::tool::work::PastResults;
 use crate::workspace::Workspace;
 use agenda::Work;
+use budget::Budget;
 use context::Told;
 use conversation::{Conversation, Opening};
 use prefix::Prefix;
+use research::Research;
 use work::Means;
 
 /// A session as Emacs's side holds it.
@@ -237,6 +240,10 @@ impl Actor {
         self.offer
             .begin_turn(&tools.listed, settings.unoffered(&self.shared.registry));
         let turn = TurnId::next();
+        let root = settings.ground.root.as_deref().map(Path::new);
+        let place = TurnPlace::new(turn.0, self.id.0, root, settings.connection.clone());
+        let budget = Arc::new(Budget::of_turn(settings.limits));
+        let researcher = Research::of_turn(&self.shared, &settings, &place, &budget);
         let batch = BatchContext {
             session: self.id,
             watcher: Watcher::Chat,
@@ -260,12 +267,8 @@ impl Actor {
             after_edit: settings.after_edit,
             cancel,
             why_cancelled: Arc::default(),
-            place: TurnPlace::new(
-                turn.0,
-                self.id.0,
-                settings.ground.root.as_deref().map(Path::new),
-                settings.connection.clone(),
-            ),
+            place,
+            researcher,
         };
         let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
@@ -280,6 +283,7 @@ impl Actor {
             told: &self.told,
             unparsed_told: &self.unparsed_told,
             openings: &self.openings,
+            budget: &budget,
         };
         let outcome = AssertUnwindSafe(means.run(work, &mut history).instrument(span))
             .catch_unwind()

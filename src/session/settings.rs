@@ -38,6 +38,9 @@ pub struct SessionSettings {
     pub provider: Option<Option<ProviderJson>>,
     /// The way to the provider's host.
     pub route: Option<Route>,
+    /// The model of researches; inner none: that of the chat.
+    #[serde(deserialize_with = "provider")]
+    pub research_provider: Option<Option<ProviderJson>>,
     /// What the user adds to the system prompt.
     #[serde(deserialize_with = "present")]
     pub instructions: Option<Option<String>>,
@@ -241,6 +244,8 @@ where
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub provider: Option<ProviderSettings>,
+    /// The model of researches, where that is another one.
+    pub research_provider: Option<ProviderSettings>,
     pub instructions: Option<String>,
     pub limits: Limits,
     pub context_window: Option<u64>,
@@ -263,6 +268,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             provider: None,
+            research_provider: None,
             instructions: None,
             limits: Limits::default(),
             context_window: None,
@@ -292,6 +298,9 @@ impl Settings {
         }
         if let (Some(route), Some(provider)) = (changes.route, &mut self.provider) {
             provider.route = route;
+        }
+        if let Some(provider) = changes.research_provider {
+            self.research_provider = provider.map(Into::into);
         }
         if let Some(instructions) = changes.instructions {
             self.instructions = instructions;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::agenda::Agenda;
-use super::budget::Spent;
+use super::budget::Budget;
 use super::context::Told;
 use super::conversation::{Conversation, Entry, EntryContent, EntryId};
 use super::drafting::Drafts;
@@ -31,7 +31,7 @@ use crate::provider::http::Http;
 use crate::provider::reply::ReplyReader;
 use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
-    RequestPosition, Said, StreamEvent, WrittenCalls,
+    RequestPosition, Said, StreamEvent, ToolChoice, WrittenCalls,
 };
 use crate::runtime::held;
 use crate::tool::libraries::Libraries;
@@ -65,6 +65,17 @@ pub struct Turn<'a> {
     pub told: &'a Mutex<Told>,
     /// Whether the chat's user was told that its model writes calls as text.
     pub unparsed_told: &'a OnceLock<()>,
+    pub budget: &'a Budget,
+    pub at_limit: AtLimit,
+}
+
+/// What becomes of a turn that meets a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtLimit {
+    /// Its user is asked whether it goes on.
+    Ask,
+    /// Its model is told to answer with what it has.
+    Answer,
 }
 
 /// Whether a turn that met a limit goes on.
@@ -80,6 +91,10 @@ pub(super) enum AnswerKept {
     Nothing,
 }
 
+/// What a model is told that has to answer.
+const ANSWER_NOW: &str =
+    "Answer now with what you have found, without further calls, and say what is still open.";
+
 /// How asking the model ended.
 enum AskOutcome {
     Whole(ModelReply),
@@ -93,7 +108,6 @@ impl Turn<'_> {
     pub async fn run(&self, history: &mut Conversation, opening: EntryId) -> TurnOutcome {
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
-        let mut spent = Spent::default();
         self.warn_of_unknown_price();
         if let Some(why) = self.beyond_window(history, opening) {
             history.append(EntryContent::TakenBack { from: opening });
@@ -102,13 +116,16 @@ impl Turn<'_> {
         let mut making = RoomMaking::default();
         let mut correction = Correction::None;
         loop {
-            if let Some(reason) = spent.exceeds(&self.settings.limits) {
+            if let Some(reason) = self.budget.exceeded() {
+                if self.at_limit == AtLimit::Answer {
+                    return self.answer_now(history, reason).await;
+                }
                 match self.may_go_on(&reason).await {
-                    GoingOn::Yes => spent = Spent::since_go_ahead(),
+                    GoingOn::Yes => self.budget.go_on(),
                     GoingOn::No(outcome) => return outcome,
                 }
             }
-            let fitting = self.fitting_request(history, position, &mut making, &mut spent);
+            let fitting = self.fitting_request(history, position, &mut making);
             let mut request = match fitting.await {
                 Ok(request) => request,
                 Err(outcome) => return outcome,
@@ -118,7 +135,7 @@ impl Turn<'_> {
             let began = Instant::now();
             match self.ask(&request).await {
                 AskOutcome::Whole(reply) => {
-                    self.count(&request, &reply, began.elapsed(), &mut spent);
+                    self.count(&request, &reply, began.elapsed());
                     let reply = ModelReply {
                         parts: with_new_ids(reply.parts, history),
                         ..reply
@@ -136,18 +153,19 @@ impl Turn<'_> {
                         return outcome;
                     }
                     let taken = match reply.finish {
-                        Finish::Window => {
-                            self.room_for_reply(history, reply, &mut making, &mut spent)
-                                .await
-                        }
-                        _ => self.take(history, reply, &mut repeats, &mut spent).await,
+                        Finish::Window => self.room_for_reply(history, reply, &mut making).await,
+                        _ => self.take(history, reply, &mut repeats).await,
                     };
-                    if let Some(outcome) = taken {
-                        return outcome;
+                    match taken {
+                        None => {}
+                        Some(TurnOutcome::Limit(reason)) => {
+                            return self.went_in_circles(history, reason).await;
+                        }
+                        Some(outcome) => return outcome,
                     }
                 }
                 AskOutcome::Broken(error) if self.is_too_long(history, &error) => {
-                    let room = self.room_after_overflow(history, &error, &mut making, &mut spent);
+                    let room = self.room_after_overflow(history, &error, &mut making);
                     if let Err(outcome) = room.await {
                         return self.without_what_is_too_long(history, opening, outcome);
                     }
@@ -234,6 +252,34 @@ impl Turn<'_> {
         }
     }
 
+    /// Ends the turn whose model does the same again and again, as REASON says.
+    async fn went_in_circles(&self, history: &mut Conversation, reason: String) -> TurnOutcome {
+        match self.at_limit {
+            AtLimit::Ask => TurnOutcome::Limit(format!("{reason} Send a message to go on.")),
+            AtLimit::Answer => self.answer_now(history, reason).await,
+        }
+    }
+
+    /// Has the model answer with what is in HISTORY, because of REASON, and ends the turn.
+    async fn answer_now(&self, history: &mut Conversation, reason: String) -> TurnOutcome {
+        let text = format!("(agent-q: {reason} {ANSWER_NOW})");
+        history.ask(text.clone(), &text);
+        let request = ChatRequest {
+            tool_choice: ToolChoice::None,
+            ..self.request(history.for_model(), RequestPosition::Later)
+        };
+        let began = Instant::now();
+        match self.ask(&request).await {
+            AskOutcome::Whole(reply) => {
+                self.count(&request, &reply, began.elapsed());
+                self.keep_text(history, reply.text(), reply.thinking());
+                TurnOutcome::Limit(reason)
+            }
+            AskOutcome::Broken(error) => self.ends_with(history, RequestPosition::Later, &error),
+            AskOutcome::Cancelled(_) => TurnOutcome::Cancelled,
+        }
+    }
+
     pub(super) fn tell_state(&self, state: SessionState) {
         self.shared.executor.emacs.emit(Event::State {
             session: self.batch.session,
@@ -305,17 +351,11 @@ impl Turn<'_> {
     }
 
     /// Takes in what REPLY to REQUEST cost.
-    pub(super) fn count(
-        &self,
-        request: &ChatRequest,
-        reply: &ModelReply,
-        elapsed: Duration,
-        spent: &mut Spent,
-    ) {
+    pub(super) fn count(&self, request: &ChatRequest, reply: &ModelReply, elapsed: Duration) {
         let cost = reply
             .usage
             .and_then(|usage| self.provider.facts.cost(&usage));
-        spent.request(elapsed, reply.tokens(), cost);
+        self.budget.request(elapsed, reply.tokens(), cost);
         self.tell_usage(reply);
         if let Some(usage) = reply.usage {
             let (origin, bytes) = (self.provider.origin(), request_bytes(request));
@@ -358,7 +398,6 @@ impl Turn<'_> {
         history: &mut Conversation,
         reply: ModelReply,
         repeats: &mut Repeats,
-        spent: &mut Spent,
     ) -> Option<TurnOutcome> {
         if reply.finish == Finish::Paused && reply.calls().is_empty() && !reply.parts.is_empty() {
             // It goes on when it gets back what it said.
@@ -389,7 +428,7 @@ impl Turn<'_> {
         // The time of the calls themselves leaves out the one in which the user was asked; side by side,
         // they took no longer than all of it.
         let ran: Duration = results.iter().map(|result| result.elapsed).sum();
-        spent.tools(ran.min(began.elapsed()));
+        self.budget.tools(ran.min(began.elapsed()));
         let cancelled = self.batch.cancel.is_cancelled();
         let mut stuck = None;
         // The calls beyond were not run, so they say nothing about what the model does.
@@ -595,7 +634,7 @@ impl Repeats {
         };
         (times >= last).then(|| {
             format!(
-                "Stopped: the model called {} {times} times with the same arguments and {end}. Send a message to go on.",
+                "Stopped: the model called {} {times} times with the same arguments and {end}.",
                 spelled(&call.name, LONGEST_NAME)
             )
         })

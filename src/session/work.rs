@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 
 use super::agenda::{Agenda, Work};
-use super::budget::Spent;
+use super::budget::Budget;
 use super::compaction::RoomMade;
 use super::context::{Told, with_systems};
 use super::conversation::{Conversation, EntryContent, EntryId, Opening};
 use super::guidance::{self, Guide};
 use super::prefix::{Prefix, Reading};
 use super::settings::Settings;
-use super::turn::{Shared, Turn};
+use super::turn::{AtLimit, Shared, Turn};
 use super::{skills, tokens};
 use crate::builtin::files::undo::{self, Undone};
 use crate::builtin::image::systems::in_a_line;
@@ -46,6 +46,7 @@ pub struct Means<'a> {
     pub unparsed_told: &'a OnceLock<()>,
     /// Where in the conversation each turn begins.
     pub openings: &'a [Opening],
+    pub budget: &'a Budget,
 }
 
 impl Means<'_> {
@@ -183,7 +184,7 @@ impl Means<'_> {
     /// Has the model summarize all but the latest of HISTORY, because the user wants it.
     async fn compact(&self, turn: &Turn<'_>, history: &mut Conversation) -> TurnOutcome {
         let kept = COMPACTED_BELOW / 2;
-        let made = turn.compact(history, kept, &mut Spent::default()).await;
+        let made = turn.compact(history, kept).await;
         let text = match made {
             RoomMade::Some => return TurnOutcome::Finished,
             RoomMade::Cancelled => return TurnOutcome::Cancelled,
@@ -237,6 +238,8 @@ impl Means<'_> {
             prefix: self.prefix,
             told: self.told,
             unparsed_told: self.unparsed_told,
+            budget: self.budget,
+            at_limit: AtLimit::Ask,
         })
     }
 

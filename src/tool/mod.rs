@@ -122,6 +122,8 @@ pub enum Runner {
     Handler(HandlerId),
     /// By an MCP server.
     Server(ServerWork),
+    /// By a conversation of its own with a model.
+    Research,
 }
 
 impl fmt::Debug for Runner {
@@ -135,6 +137,7 @@ impl fmt::Debug for Runner {
             Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
             Self::Server(_) => "Server",
+            Self::Research => "Research",
         })
     }
 }

@@ -12,6 +12,9 @@ use super::registry::{Filter, Registry};
 use super::{Origin, Tool, ToolFailure};
 use crate::runtime::held;
 
+/// Names of tools that texts have as words of their own.
+const PLAIN_WORDS: &[&str] = &["research"];
+
 /// What becomes of a call of a tool that there is, and that the chat doesn't offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unoffered {
@@ -22,14 +25,18 @@ pub enum Unoffered {
     LeftOutByUser,
     /// The chat follows an agent that has tools of its own.
     LeftOutByAgent,
+    /// A research has safe tools alone.
+    LeftOutOfResearch,
 }
 
 impl Unoffered {
-    fn reason(self) -> &'static str {
+    /// Why the tool called NAME can't be called.
+    fn reason(self, name: &str) -> String {
         match self {
-            Self::Callable => "",
-            Self::LeftOutByUser => "The user doesn't offer",
-            Self::LeftOutByAgent => "The agent's file doesn't offer",
+            Self::Callable => String::new(),
+            Self::LeftOutByUser => format!("The user doesn't offer {name} in this chat"),
+            Self::LeftOutByAgent => format!("The agent's file doesn't offer {name} in this chat"),
+            Self::LeftOutOfResearch => format!("Research only reads, so it doesn't offer {name}"),
         }
     }
 }
@@ -45,8 +52,8 @@ pub struct Offer {
     project: Mutex<Option<String>>,
     /// The names of the tools that requests list.
     listed: Mutex<BTreeSet<String>>,
-    /// The tool that can't be called here whatever is offered.
-    withheld: OnceCell<&'static str>,
+    /// The tools that can't be called here whatever is offered.
+    withheld: OnceCell<&'static [&'static str]>,
 }
 
 impl Offer {
@@ -62,13 +69,14 @@ impl Offer {
         }
     }
 
-    /// Sees to it that the tool called NAME can't be called here: it is for chats alone.
-    pub fn withhold(&self, name: &'static str) {
-        let _ = self.withheld.set(name);
+    /// Sees to it that the tools called NAMES can't be called here: they are for chats alone.
+    pub fn withhold(&self, names: &'static [&'static str]) {
+        let _ = self.withheld.set(names);
     }
 
     fn withholds(&self, tool: &Tool) -> bool {
-        self.withheld.get() == Some(&tool.name.as_str())
+        let withheld = self.withheld.get();
+        withheld.is_some_and(|names| names.contains(&tool.name.as_str()))
     }
 
     /// Takes in that the chat's project is in ROOT, or that it has none.
@@ -133,9 +141,8 @@ impl Offer {
                     (Ok(tool), Unoffered::Callable) => Ok(tool),
                     (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
                     (Ok(tool), _) => Err(ToolFailure::new(format!(
-                        "{} {} in this chat. Do without it, or say what it is needed for.",
-                        unoffered.reason(),
-                        tool.name
+                        "{}. Do without it, or say what it is needed for.",
+                        unoffered.reason(&tool.name)
                     ))),
                     (Err(_), _) => Err(unknown),
                 })?;
@@ -158,7 +165,8 @@ impl Offer {
     /// result may refer to them.
     #[must_use]
     pub fn not_here(&self, text: &str, offered: &Registry) -> Option<String> {
-        if *held(&self.unoffered) == Unoffered::Callable {
+        let unoffered = *held(&self.unoffered);
+        if unoffered == Unoffered::Callable {
             return None;
         }
         let words: BTreeSet<&str> = text
@@ -167,7 +175,9 @@ impl Offer {
         let named = |tool: &Arc<Tool>| {
             tool.origin == Origin::BuiltIn
                 && words.contains(tool.name.as_str())
+                && !PLAIN_WORDS.contains(&tool.name.as_str())
                 && offered.get(&tool.name).is_none()
+                && !text.contains(&unoffered.reason(&tool.name))
         };
         let names: Vec<String> = self
             .all

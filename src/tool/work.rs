@@ -4,6 +4,7 @@
 //! becomes of work that is done elsewhere, on a thread or in the image.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,6 +67,12 @@ pub type Steps = for<'a> fn(
     &'a WorkContext,
     &'a dyn ImageCalls,
 ) -> BoxFuture<'a, Result<String, ToolFailure>>;
+
+/// A chat whose model can have questions looked into by conversations of their own.
+pub trait Researcher: fmt::Debug + Send + Sync {
+    /// Looks into what ARGUMENTS ask. CONTEXT is that of the call whose work it is.
+    fn research(self: Arc<Self>, arguments: &Arguments, context: WorkContext) -> Running<Content>;
+}
 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.

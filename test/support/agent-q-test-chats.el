@@ -62,5 +62,41 @@ TURNS are steps, lists of property lists."
     (skip-chars-backward "\n")
     (buffer-substring (line-beginning-position) (point))))
 
+(defun agent-q-test-chats-killed-in-mid-turn (settings text &rest written)
+  "Send TEXT in a new chat of another Emacs that evaluates SETTINGS, and kill it.
+Do that once its chat's file has a match of each regexp WRITTEN; return the id."
+  (let* ((form `(progn
+                  (require 'agent-q-module)
+                  (require 'agent-q-chat)
+                  (setq agent-q-chat-history-directory ,agent-q-chat-history-directory
+                        agent-q-provider ',agent-q-provider
+                        agent-q-project-root ,default-directory)
+                  ,settings
+                  (switch-to-buffer (agent-q-chat-open t))
+                  (goto-char (point-max))
+                  (insert ,text)
+                  (agent-q-chat-send)
+                  (while t (accept-process-output nil 1))))
+         (other (start-process
+                 "other-emacs" (generate-new-buffer " *other Emacs*")
+                 (expand-file-name invocation-name invocation-directory)
+                 "-Q" "--batch" "-L" (file-name-directory (locate-library "agent-q-module"))
+                 "--eval" (prin1-to-string form)))
+         (file nil))
+    (set-process-query-on-exit-flag other nil)
+    (unwind-protect
+        (agent-q-test-until
+         (and (setq file (car (directory-files agent-q-chat-history-directory t "\\.jsonl\\'")))
+              (with-temp-buffer
+                (insert-file-contents file)
+                (seq-every-p (lambda (regexp)
+                               (goto-char (point-min))
+                               (re-search-forward regexp nil t))
+                             written))))
+      (signal-process other 'SIGKILL)
+      (while (process-live-p other) (accept-process-output other 0.1))
+      (kill-buffer (process-buffer other)))
+    (file-name-base file)))
+
 (provide 'agent-q-test-chats)
 ;;; agent-q-test-chats.el ends here

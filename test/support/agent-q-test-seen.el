@@ -32,33 +32,37 @@
 (defun agent-q-test-seen--script (calls)
   "Return the script of a model that makes CALLS, one a request, and is content."
   (json-encode
-   `((turns . [,@(mapcar (lambda (call)
-                           `((steps . [((tool_calls
-                                         . [((name . ,(car call))
-                                             (arguments . ,(or (cdr call)
-                                                               (make-hash-table))))]))])))
-                         calls)
+   `((turns . [,@(seq-mapcat (lambda (call)
+                               `(((steps . [((tool_calls
+                                              . [((name . ,(car call))
+                                                  (arguments . ,(or (cdr call)
+                                                                    (make-hash-table))))]))]))
+                                 ;; The helper's answer.
+                                 ,@(and (equal (car call) "research")
+                                        '(((steps . [((text . "In src/account.lisp."))]))))))
+                             calls)
                ((steps . [((text . "Done."))]))]))))
 
-(defun agent-q-test-seen--request ()
-  "Return the body of the last request that the model got."
+(defun agent-q-test-seen--request (&optional text)
+  "Return the body of the last request that the model got, or of one with TEXT."
   (with-temp-buffer
     (insert-file-contents agent-q-test-requests)
-    (goto-char (point-max))
-    (forward-line -1)
+    (if text (search-forward text) (goto-char (point-max)))
+    (forward-line (if text 0 -1))
     (gethash "body" (agent-q-json-parse
                      (buffer-substring (point) (line-end-position))))))
 
-(defun agent-q-test-seen--turn (connection calls)
-  "Have a model make CALLS in a chat about CONNECTION; return its last request."
+(defun agent-q-test-seen--turn (connection calls &optional text)
+  "Have a model make CALLS in a chat about CONNECTION; return its last request.
+With TEXT, return the first one that has it."
   (agent-q-test-with-model (agent-q-test-seen--script calls)
     (agent-q-test-with-chat
       (agent-q-chat-set-connection connection)
-      (let ((agent-q-max-iterations (+ 2 (length calls)))
+      (let ((agent-q-max-iterations (+ 3 (length calls)))
             (agent-q-test-patience 120))
         (agent-q-test-files--listen)
         (agent-q-test-ask "Have a look around."))
-      (agent-q-test-seen--request))))
+      (agent-q-test-seen--request text))))
 
 (defmacro agent-q-test-seen--in-project (&rest body)
   "Evaluate BODY about a copy of the fixture project, with a buffer on a file of it."
@@ -96,10 +100,14 @@
            (calls (agent-q-test-seen-calls))
            (all (let ((agent-q-offered-tools 'all))
                   (agent-q-test-seen--turn connection calls)))
+           (helper (agent-q-test-seen--turn connection (list (assoc "research" calls))
+                                            "You look into one question"))
            (replacements (agent-q-test-seen--replacements connection)))
       (mapcar (pcase-lambda (`(,file . ,text))
                 (cons file (agent-q-test-seen--replaced text replacements)))
               `(("prompt.md" . ,(agent-q-test-seen--prompt usual))
+                ("research.md" . ,(concat (agent-q-test-seen--prompt helper) "\n"
+                                          (agent-q-test-seen--offer helper)))
                 ("offer.txt" . ,(agent-q-test-seen--offer usual))
                 ("schemas.json" . ,(agent-q-test-seen--schemas all))
                 ,@(agent-q-test-seen--results calls all))))))

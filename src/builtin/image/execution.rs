@@ -11,6 +11,8 @@ use crate::tool::{
 };
 use crate::trust::SafetyLevel;
 
+pub const END_SCRATCH: &str = "end_scratch";
+
 /// The forms of a tool that runs them one after the other.
 pub(super) const FORMS: Code = Code {
     parameters: &["form"],
@@ -117,7 +119,7 @@ fn eval_in_package() -> Tool {
 
 fn end_scratch() -> Tool {
     Tool::new(
-        "end_scratch",
+        END_SCRATCH,
         "End the scratch image; the next call with image \"scratch\" starts a new one.",
         SafetyLevel::Safe,
         &["execution"],

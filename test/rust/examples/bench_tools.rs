@@ -100,6 +100,7 @@ fn pipeline(registry: Registry) -> (Executor, BatchContext) {
         after_edit: agent_q_core::tool::work::AfterEdit::default(),
         cancel: CancellationToken::new(),
         why_cancelled: Arc::default(),
+        researcher: None,
         place: TurnPlace::new(1, 1, None, None),
     };
     (executor, batch)

@@ -15,6 +15,7 @@ mod long;
 mod offer;
 mod plan;
 mod refusals;
+mod research;
 mod shown;
 mod steering;
 mod turns;

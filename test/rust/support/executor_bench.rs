@@ -76,6 +76,7 @@ pub fn bench(approval: Approval) -> Bench {
             after_edit: agent_q_core::tool::work::AfterEdit::default(),
             cancel: CancellationToken::new(),
             why_cancelled: Arc::default(),
+            researcher: None,
             place: TurnPlace::new(1, 7, None, None),
         },
     }
