@@ -9,7 +9,7 @@ use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
-use crate::builtin::programs;
+use crate::builtin::FOR_CHATS;
 use crate::call::Executor;
 use crate::call::batch::{BatchContext, Watcher};
 use crate::protocol::Emacs;
@@ -51,7 +51,7 @@ impl Engine {
         let settings = held(&handles.settings).clone();
         handles.workspace.set_ground(&settings.ground);
         handles.workspace.journal.begin_turn(turn.0);
-        handles.offer.withhold(programs::NAME);
+        handles.offer.withhold(FOR_CHATS);
         handles.offer.begin_turn(&listed, unoffered);
         handles.offer.complete(&listed);
         let root = settings.ground.root.as_deref().map(Path::new);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::prompts;
 use crate::builtin::files::balance::REPAIR;
-use crate::builtin::{more, programs};
+use crate::builtin::{FOR_CHATS, more};
 use crate::tool::begun::{AWAIT, CANCEL};
 use crate::tool::offer::{Unoffered, groups_beyond};
 use crate::tool::registry::Registry;
@@ -247,9 +247,8 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 /// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
-    // Other agents run programs their own way, which their users have set up.
     let mut known = registry.all();
-    known.retain(|tool| tool.name != programs::NAME);
+    known.retain(|tool| !FOR_CHATS.contains(&tool.name.as_str()));
     let registry = &Registry::of(known);
     let offered = Registry::of(profile.tools(registry));
     // Any call may turn out to be pending.
@@ -335,30 +334,31 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_for_chats_alone() {
+    fn programs_and_pages_are_for_chats_alone() {
         let registry = registry();
         for profile in [
             Profile::Image,
             Profile::Full,
-            Profile::Named(vec![programs::NAME.to_owned()]),
+            Profile::Named(FOR_CHATS.iter().map(|&it| it.to_owned()).collect()),
         ] {
             let told = tools(&profile, &registry, "codex").to_string();
-            assert!(
-                !told.contains(programs::NAME) && !told.contains("\"programs\""),
-                "{told}"
-            );
+            for name in FOR_CHATS.iter().chain(&["\"programs\"", "\"web\""]) {
+                assert!(!told.contains(name), "{told}");
+            }
         }
         let offer = Offer::new(Arc::new(registry));
-        offer.withhold(programs::NAME);
+        offer.withhold(FOR_CHATS);
         offer.begin_turn(&Registry::default(), Unoffered::Callable);
         let resolve = |name| offer.resolve(name, &Registry::default());
         assert!(resolve("read_file").is_ok());
-        let refused = resolve(programs::NAME).unwrap_err().message;
-        assert_eq!(
-            refused,
-            "run_command is for agent-q's own chats. Use your own tool."
-        );
-        assert!(offer.add("programs", &Registry::default()).is_empty());
+        for name in FOR_CHATS {
+            let refused = resolve(name).unwrap_err().message;
+            let told = format!("{name} is for agent-q's own chats. Use your own tool.");
+            assert_eq!(refused, told);
+        }
+        for group in ["programs", "web"] {
+            assert!(offer.add(group, &Registry::default()).is_empty());
+        }
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub struct Offer {
     unoffered: Mutex<Unoffered>,
     /// The names of the tools that requests list.
     listed: Mutex<BTreeSet<String>>,
-    /// The tool that can't be called here whatever is offered.
-    withheld: OnceCell<&'static str>,
+    /// The tools that can't be called here whatever is offered.
+    withheld: OnceCell<&'static [&'static str]>,
 }
 
 impl Offer {
@@ -59,13 +59,14 @@ impl Offer {
         }
     }
 
-    /// Sees to it that the tool called NAME can't be called here: it is for chats alone.
-    pub fn withhold(&self, name: &'static str) {
-        let _ = self.withheld.set(name);
+    /// Sees to it that the tools called NAMES can't be called here: they are for chats alone.
+    pub fn withhold(&self, names: &'static [&'static str]) {
+        let _ = self.withheld.set(names);
     }
 
     fn withholds(&self, tool: &Tool) -> bool {
-        self.withheld.get() == Some(&tool.name.as_str())
+        let withheld = self.withheld.get();
+        withheld.is_some_and(|it| it.contains(&tool.name.as_str()))
     }
 
     /// All tools there are, offered or not.
