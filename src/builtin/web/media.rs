@@ -136,12 +136,14 @@ impl MediaType {
             Markup::Plain => None,
         };
         self.charset.or_else(own).unwrap_or_else(|| {
-            let cut = |error: std::str::Utf8Error| error.error_len().is_none();
-            match std::str::from_utf8(bytes) {
-                Ok(_) => UTF_8,
-                Err(error) if cut(error) => UTF_8,
-                Err(_) => WINDOWS_1252,
-            }
+            let is_utf8 = match std::str::from_utf8(bytes) {
+                Ok(_) => true,
+                // It was cut within a character.
+                Err(error) => {
+                    error.error_len().is_none() && !bytes[..error.valid_up_to()].is_ascii()
+                }
+            };
+            if is_utf8 { UTF_8 } else { WINDOWS_1252 }
         })
     }
 }
@@ -202,7 +204,7 @@ mod tests {
             ("text/plain; charset=shift_jis", b"\x83\x8a", "\u{30ea}"),
             ("", b"\xef\xbb\xbfa", "a"),
             // Cut within a character.
-            ("", b"a\xc3", "a\u{fffd}"),
+            ("", b"\xc3\xa9\xc3", "\u{e9}\u{fffd}"),
             (
                 "text/html",
                 b"<meta charset=koi8-r>\xc1",

@@ -174,7 +174,7 @@ mod tests {
         assert!(
             parts[0]
                 .text
-                .contains("\n[1] (of 415 characters)\n[2] /0\n")
+                .contains("\n[1] (of 414 characters)\n[2] /0\n")
         );
         assert!(parts[0].text.ends_with(" more)"));
         assert!(parts.iter().all(|it| it.text.len() < PART + LINKS + 100));
