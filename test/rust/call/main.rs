@@ -19,5 +19,6 @@ mod rules;
 #[path = "../support/executor_bench.rs"]
 mod executor_bench;
 
+#[allow(dead_code, reason = "each test program uses its own part of it")]
 #[path = "../support/way_servers.rs"]
 mod way_servers;
