@@ -589,7 +589,7 @@ pub struct Reviewed {
 const FIRST_PART: u64 = 1_000_001;
 
 /// How many parts are kept.
-const PARTS: u64 = 20;
+const PARTS: u64 = 100;
 
 /// The results by their numbers, and the parts.
 #[derive(Debug, Default)]

@@ -125,6 +125,9 @@ const ENDED_BY: &[(&str, &[&str])] = &[
 /// How much of a title is told.
 const LONGEST_TITLE: usize = 200;
 
+/// How deep lists are indented.
+const DEEPEST_LIST: usize = 10;
+
 /// How many elements may be open within a skipped one before more are not counted.
 const DEEPEST: usize = 200;
 
@@ -140,9 +143,14 @@ struct OpenLink {
     at: usize,
 }
 
-/// A list that is open, with the number of its next item if it has numbers.
-struct List {
-    number: Option<i64>,
+/// A list that is open.
+#[derive(PartialEq, Eq)]
+enum List {
+    Bullets,
+    /// The next number.
+    Numbers(i64),
+    /// What is said of a word.
+    Words,
 }
 
 /// Where a row of a table is.
@@ -241,31 +249,35 @@ impl PageReader<'_> {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 writer.block(2);
                 let level = usize::from(name.as_bytes()[1] - b'0');
-                writer.open_mark(&format!("{} ", "#".repeat(level)));
+                writer.open_mark(&format!("{} ", "#".repeat(level)), 0);
                 self.page.headings.push(writer.next_place());
             }
             "ul" | "ol" | "menu" => {
                 writer.block(if self.lists.is_empty() { 2 } else { 1 });
                 let first = attribute(tag, "start").and_then(|it| it.parse().ok());
-                self.lists.push(List {
-                    number: (name == "ol").then(|| first.unwrap_or(1)),
+                self.begin_list(match name {
+                    "ol" => List::Numbers(first.unwrap_or(1)),
+                    _ => List::Bullets,
                 });
-                writer.indent(self.lists.len().min(10) * 2 - 2);
             }
             "li" => {
                 writer.block(1);
-                let mark = match self.lists.last_mut().and_then(|it| it.number.as_mut()) {
-                    Some(number) => {
-                        *number += 1;
+                let sign = match self.lists.last_mut() {
+                    Some(List::Numbers(number)) => {
+                        *number = number.saturating_add(1);
                         format!("{}. ", *number - 1)
                     }
-                    None => "- ".to_owned(),
+                    _ => "- ".to_owned(),
                 };
-                writer.open_mark(&mark);
+                writer.open_mark(&sign, 2);
             }
-            "dd" => {
-                writer.block(1);
-                writer.open_mark("  ");
+            "dt" | "dd" => {
+                self.end_words();
+                self.writer.block(1);
+                if name == "dd" {
+                    self.begin_list(List::Words);
+                    self.writer.open_mark("", 0);
+                }
             }
             "pre" | "listing" | "xmp" | "plaintext" => writer.begin_pre(),
             "code" | "kbd" | "samp" | "tt" => writer.begin_code(),
@@ -290,7 +302,7 @@ impl PageReader<'_> {
                 }
                 self.cells = Cells::Begun;
                 // A paragraph in it begins beside the sign.
-                self.writer.open_mark("");
+                self.writer.open_mark("", 0);
             }
             _ => self.around(name),
         }
@@ -331,6 +343,27 @@ impl PageReader<'_> {
             "a" => self.end_link(),
             _ => self.around(name),
         }
+    }
+
+    fn begin_list(&mut self, list: List) {
+        self.lists.push(list);
+        self.indent();
+    }
+
+    fn end_list(&mut self) {
+        self.lists.pop();
+        self.indent();
+    }
+
+    /// Ends what is said of a word, whose end tag may be left out.
+    fn end_words(&mut self) {
+        if self.lists.last() == Some(&List::Words) {
+            self.end_list();
+        }
+    }
+
+    fn indent(&mut self) {
+        self.writer.indent(self.lists.len().min(DEEPEST_LIST) * 2);
     }
 
     /// The line ends before or behind the element NAME.
@@ -463,7 +496,11 @@ mod tests {
                 "- a\n- b\n\n  3. c\n  4. d\n\ne",
             ),
             ("<ul><li></li></ul><p>a", "a"),
-            ("<dl><dt>t<dd>d</dl>x", "t\n  d\n\nx"),
+            ("<dl><dt>t<dd>d<p>e<dt>u</dl>x", "t\n  d\n\n  e\nu\n\nx"),
+            (
+                "<ul><li><p>a<p>b<pre>c\nd</pre></li></ul>e",
+                "- a\n\n  b\n\n  ```\n  c\n  d\n  ```\n\ne",
+            ),
             (
                 "<table><tr><th>a<th>b</tr><tr><td><p>c</p></td><td>d</td></table>",
                 "a | b\nc | d",

@@ -31,6 +31,7 @@ use crate::visible::spelled;
 pub const NAME: &str = "fetch_url";
 
 const URL: &str = "url";
+const FIND: &str = "find";
 const PRIVATE: &str = "private_network";
 const TIMEOUT: &str = "timeout";
 
@@ -39,7 +40,7 @@ const USUAL_LIMIT: f64 = 20.0;
 const LONGEST: f64 = 120.0;
 
 /// How many parts of a page are kept to be read on.
-const MOST_PARTS: usize = 15;
+const MOST_PARTS: usize = 40;
 
 /// How much is told of a page that comes with an error.
 const LONGEST_ERROR: usize = 1500;
@@ -56,6 +57,11 @@ pub fn tools() -> Vec<Tool> {
             &["web"],
             vec![
                 Parameter::required(URL, ParameterType::String, "https or http, whole"),
+                Parameter::optional(
+                    FIND,
+                    ParameterType::String,
+                    "Words: the part of the page that has most of them is shown",
+                ),
                 Parameter::optional(
                     PRIVATE,
                     ParameterType::Boolean,
@@ -164,12 +170,21 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
         })
         .await
         .map_err(|failure| failed(&failure))?;
-    let told = context.on_a_thread(move |_| Ok((page(&fetched), fetched)));
-    let (page, fetched) = told.await?;
-    if !fetched.status.is_success() {
-        return Err(refused(&page, &fetched));
-    }
-    Ok(told_of(&page, &fetched, &asked, &context))
+    let find = arguments.text(FIND).map(|it| it.trim().to_owned());
+    let find = find.filter(|it| !it.is_empty());
+    let reading = context.clone();
+    let read = context.on_a_thread(move |_| {
+        let page = page(&fetched);
+        Ok(match fetched.status.is_success() {
+            true => Ok(told_of(
+                (&page, find.as_deref()),
+                (&fetched, &asked),
+                &reading,
+            )),
+            false => Err(refused(&page, &fetched)),
+        })
+    });
+    read.await?
 }
 
 fn failed(failure: &FetchFailure) -> ToolFailure {
@@ -208,8 +223,13 @@ fn refused(page: &PageText, fetched: &Fetched) -> ToolFailure {
     )
 }
 
-/// What the model reads of PAGE, which was FETCHED when ASKED for an address. Further parts are kept for it.
-fn told_of(page: &PageText, fetched: &Fetched, asked: &str, context: &WorkContext) -> String {
+/// What the model reads of PAGE, which was FETCHED when ASKED for an address: the part that has most of what is
+/// to be found, or the first. Others are kept for it.
+fn told_of(
+    (page, find): (&PageText, Option<&str>),
+    (fetched, asked): (&Fetched, &str),
+    context: &WorkContext,
+) -> String {
     let address = &fetched.address;
     let mut told = String::new();
     if !page.title.is_empty() {
@@ -218,22 +238,29 @@ fn told_of(page: &PageText, fetched: &Fetched, asked: &str, context: &WorkContex
     if address.url.as_str() != asked {
         told.push_str(&format!("Now at: {}\n", address.url));
     }
-    let parts = parts(page, &address.url);
     if !told.is_empty() {
         told.push('\n');
     }
-    told.push_str(&parts[0].text);
+    let parts = parts(page, &address.url);
+    let counts: Vec<usize> = parts
+        .iter()
+        .map(|part| find.map_or(0, |words| part.count(words)))
+        .collect();
+    let most = counts.iter().copied().max().unwrap_or_default();
+    let shown = counts.iter().position(|it| *it == most).unwrap_or(0);
+    told.push_str(&parts[shown].text);
     if page.text.trim().is_empty() {
         told.push_str("(The page has no text; it may be made by scripts, which don't run here.)");
     }
-    for note in notes(page, fetched) {
+    for note in notes((page, find.filter(|_| most == 0)), fetched) {
         told.push_str(&format!("\n({note})"));
     }
-    told + &kept(&parts[1..], address, context)
+    told + &kept(&parts, &counts, shown, (address, context))
 }
 
-/// What there is to know of a page that isn't as it was wanted.
-fn notes(page: &PageText, fetched: &Fetched) -> Vec<String> {
+/// What there is to know of a page that isn't as it was wanted: where the words MISSED are not in it, among
+/// others.
+fn notes((page, missed): (&PageText, Option<&str>), fetched: &Fetched) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(fragment) = fetched
         .address
@@ -246,6 +273,7 @@ fn notes(page: &PageText, fetched: &Fetched) -> Vec<String> {
             spelled(fragment, 100)
         ));
     }
+    notes.extend(missed.map(|it| format!("The page does not have '{}'.", spelled(it, 100))));
     notes.extend(fetched.cut.map(|cut| match cut {
         Cut::TooLong => format!(
             "Only the first {} MB of the page were read.",
@@ -257,33 +285,46 @@ fn notes(page: &PageText, fetched: &Fetched) -> Vec<String> {
     notes
 }
 
-/// Keeps PARTS, the rest of the page at ADDRESS, and says how they are read.
-fn kept(parts: &[Part], address: &Address, context: &WorkContext) -> String {
-    if parts.is_empty() {
+/// Keeps PARTS of the page at an address, but for the one SHOWN, and says how they are read; COUNTS is how often
+/// each has what is to be found. Those that have it are kept before others.
+fn kept(
+    parts: &[Part],
+    counts: &[usize],
+    shown: usize,
+    (address, context): (&Address, &WorkContext),
+) -> String {
+    let mut others: Vec<usize> = (0..parts.len()).filter(|it| *it != shown).collect();
+    if others.is_empty() {
         return String::new();
     }
+    others.sort_by_key(|it| counts[*it] == 0);
+    let more = others.len().saturating_sub(MOST_PARTS);
+    others.truncate(MOST_PARTS);
+    others.sort_unstable();
     let source = Source {
         what: format!("page {}", address.url),
         provenance: Provenance::Foreign,
     };
-    let kept: Vec<String> = parts
-        .iter()
-        .take(MOST_PARTS)
-        .map(|part| {
-            let number = context.past.keep_part(&fence(&part.text, &source, draw()));
-            format!("\n{number}: {}", part.begins)
-        })
-        .collect();
-    let more = parts.len() - kept.len();
-    format!(
-        "\n\n(The page goes on. {} shows its other parts, by their numbers:{}{})",
-        more::calling(more::READ_RESULT, &context.offer),
-        kept.concat(),
-        match more {
+    let mut told = format!(
+        "\n\n(This is part {} of {}. {} shows others, by their numbers:",
+        shown + 1,
+        parts.len(),
+        more::calling(more::READ_RESULT, &context.offer)
+    );
+    for part in others {
+        let text = fence(&parts[part].text, &source, draw());
+        let number = context.past.keep_part(&text);
+        told.push_str(&format!("\n{number}: {}", parts[part].sections));
+        told.push_str(&match counts[part] {
             0 => String::new(),
-            more => format!(
-                "\nand {more} more, which aren't kept: fetch the page with the #fragment of a part to begin there."
-            ),
-        }
-    )
+            1 => " (found once)".to_owned(),
+            count => format!(" (found {count} times)"),
+        });
+    }
+    if more > 0 {
+        told.push_str(&format!(
+            "\n{more} more aren't kept; fetch the page with \"find\", or with the #fragment of a part."
+        ));
+    }
+    told + ")"
 }

@@ -20,8 +20,18 @@ const LONGEST_LINK: usize = 300;
 pub(super) struct Part {
     /// Its text, with its links.
     pub(super) text: String,
-    /// Its first heading, or else its first line.
-    pub(super) begins: String,
+    /// Its first heading, or else its first line, and its last heading.
+    pub(super) sections: String,
+}
+
+impl Part {
+    /// How often WORDS are in it, whatever their letter case.
+    pub(super) fn count(&self, words: &str) -> usize {
+        self.text
+            .to_lowercase()
+            .matches(&words.to_lowercase())
+            .count()
+    }
 }
 
 /// PAGE, which is at ADDRESS, from the wanted place on. There is always one part.
@@ -33,7 +43,7 @@ pub(super) fn parts(page: &PageText, address: &Url) -> Vec<Part> {
         let to = end_of_part(page, from);
         let range = from..to;
         parts.push(Part {
-            begins: beginning(page, &range),
+            sections: sections(page, &range),
             text: page.text[range.clone()].trim_end().to_owned() + &links(page, &range, address),
         });
         from = to;
@@ -72,15 +82,19 @@ fn floor(text: &str, place: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// What the part RANGE of PAGE begins with.
-fn beginning(page: &PageText, range: &Range<usize>) -> String {
-    let heading = page.headings.iter().copied().find(|it| range.contains(it));
-    let from = heading
-        .filter(|&it| page.text.is_char_boundary(it))
-        .unwrap_or(range.start);
-    let text = page.text[from..range.end].trim_start();
-    let line = text.lines().next().unwrap_or_default();
-    spelled(line.trim_start_matches('#').trim(), 60)
+/// The first and the last heading in the part RANGE of PAGE; where it has none, its first line.
+fn sections(page: &PageText, range: &Range<usize>) -> String {
+    let line = |from: usize| {
+        let text = page.text.get(from..range.end).unwrap_or_default();
+        let line = text.trim_start().lines().next().unwrap_or_default();
+        spelled(line.trim_start_matches('#').trim(), 60)
+    };
+    let mut headings = page.headings.iter().filter(|it| range.contains(it));
+    match (headings.next(), headings.next_back()) {
+        (None, _) => line(range.start),
+        (Some(first), None) => line(*first),
+        (Some(first), Some(last)) => format!("{} to {}", line(*first), line(*last)),
+    }
 }
 
 /// The links in the part RANGE of PAGE, as a list behind it.
@@ -143,14 +157,14 @@ mod tests {
     fn a_page_is_cut_before_headings_and_each_part_has_its_links() {
         let filler = "word ".repeat(1500);
         let html = format!(
-            "<h1>One</h1><p>{filler}<a href=y.html>y</a><h2 id=two>Two</h2>{filler}<a href='https://b.org/'>b</a> <a href=y.html>again</a>"
+            "<h1>One</h1><p>{filler}<a href=y.html>y</a><h2 id=two>Two</h2>{filler}<h3>Three</h3><a href='https://b.org/'>b</a> <a href=y.html>again</a>"
         );
         let page = page_text(&html, &address(), None);
         let parts = parts(&page, &address());
         assert_eq!(parts.len(), 2);
         assert_eq!(
-            (parts[0].begins.as_str(), parts[1].begins.as_str()),
-            ("One", "Two")
+            (parts[0].sections.as_str(), parts[1].sections.as_str()),
+            ("One", "Two to Three")
         );
         assert!(parts[0].text.ends_with(
             "word y[1]\n\nLinks, on https://a.org unless they say more:\n[1] /doc/y.html"
@@ -163,6 +177,7 @@ mod tests {
         );
         let from_two = super::parts(&page_text(&html, &address(), Some("two")), &address());
         assert_eq!(from_two, parts[1..]);
+        assert_eq!((parts[0].count("TWO"), parts[1].count("two")), (0, 1));
     }
 
     #[test]

@@ -9,13 +9,21 @@ pub(super) struct Writer {
     lines: usize,
     blank: Blank,
     indent: usize,
-    /// What the next words begin with, such as the sign of a list.
-    mark: Option<String>,
+    /// What the next words begin with.
+    mark: Option<Mark>,
     /// How many elements with code as it stands are open, and what is in them so far.
     depth: usize,
     code: String,
     /// The place to be found again.
     marked: Marked,
+}
+
+/// The sign before words, such as that of an item in a list.
+#[derive(Debug)]
+struct Mark {
+    sign: String,
+    /// By how many columns its line begins before the others.
+    outdent: usize,
 }
 
 /// Whether a blank comes before what is written next.
@@ -72,10 +80,15 @@ impl Writer {
         if self.marked == Marked::Next {
             self.marked = Marked::At(self.text.len());
         }
+        let mark = self.mark.take();
         if is_new_line {
-            self.text.extend(std::iter::repeat_n(' ', self.indent));
+            let outdent = mark.as_ref().map_or(0, |it| it.outdent);
+            let columns = self.indent.saturating_sub(outdent);
+            self.text.extend(std::iter::repeat_n(' ', columns));
         }
-        self.text.push_str(&self.mark.take().unwrap_or_default());
+        if let Some(mark) = mark {
+            self.text.push_str(&mark.sign);
+        }
         (self.lines, self.blank) = (0, Blank::Needless);
     }
 
@@ -102,10 +115,13 @@ impl Writer {
         }
     }
 
-    /// Has MARK come before the next words.
-    pub(super) fn open_mark(&mut self, mark: &str) {
+    /// Has SIGN come before the next words, whose line begins OUTDENT columns before others.
+    pub(super) fn open_mark(&mut self, sign: &str, outdent: usize) {
         if self.depth == 0 {
-            self.mark = Some(mark.to_owned());
+            self.mark = Some(Mark {
+                sign: sign.to_owned(),
+                outdent,
+            });
         }
     }
 
@@ -175,7 +191,9 @@ impl Writer {
         let fence = "`".repeat(longest.max(2) + 1);
         // The first line end in it is not shown.
         let code = code.strip_prefix('\n').unwrap_or(&code).trim_end();
-        self.put(&format!("{fence}\n{code}\n{fence}"));
+        let line_end = format!("\n{}", " ".repeat(self.indent));
+        let code = code.replace('\n', &line_end);
+        self.put(&format!("{fence}{line_end}{code}{line_end}{fence}"));
         self.block(2);
     }
 

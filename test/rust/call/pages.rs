@@ -408,7 +408,7 @@ async fn floods_and_drips_are_cut_off() {
     assert!(done.content.starts_with("some line\n"), "{}", done.content);
     assert!(
         done.content
-            .contains("\n(Only the first 5 MB of the page were read.)\n\n(The page goes on.")
+            .contains("\n(Only the first 5 MB of the page were read.)\n\n(This is part 1 of ")
     );
     assert!(done.content.len() < 16_000);
     let drip = serving(|_, stream| {
@@ -470,20 +470,46 @@ async fn a_call_that_is_cancelled_ends_and_says_before_how_far_it_is() {
 async fn what_does_not_fit_into_a_result_is_kept_for_the_model() {
     let mut ground = Ground::new();
     ground.bench.batch.past = Arc::new(PastResults::default());
-    let sections: String = (1..40)
-        .map(|it| format!("<h2>Section {it}</h2><p>{}", "word ".repeat(1000)))
+    let filler = "word ".repeat(1000);
+    let sections: String = (1..100)
+        .map(|it| format!("<h2>Section {it}</h2><p>{filler}<i>it is No{it}.</i>"))
         .collect();
-    let done = ground.at(&here(server(page(&sections)))).await;
-    assert!(done.content.contains("\n\n(The page goes on. call_tool read_result shows its other parts, by their numbers:\n1000001: Section 3\n"), "{}", done.content);
+    let url = here(server(page(&sections)));
+    let done = ground.at(&url).await;
+    assert!(done.content.contains("\n\n(This is part 1 of 50. call_tool read_result shows others, by their numbers:\n1000001: Section 3 to Section 4\n"), "{}", done.content);
     assert!(done.content.ends_with(
-        "more, which aren't kept: fetch the page with the #fragment of a part to begin there.)"
+        "\n9 more aren't kept; fetch the page with \"find\", or with the #fragment of a part.)"
     ));
     let past = &ground.bench.batch.past;
-    assert_eq!(past.numbers().len(), 15);
+    assert_eq!(past.numbers().len(), 40);
     let part = past.text(1_000_001).unwrap();
     assert!(
         part.starts_with("<data-") && part.contains("\n## Section 3\n\nword"),
         "{part}"
+    );
+    let done = ground.fetch(json!({"url": url, "find": " no97"})).await;
+    assert!(
+        done.content.starts_with("## Section 97\n"),
+        "{}",
+        done.content
+    );
+    let done = ground.fetch(json!({"url": url, "find": "IS NO9"})).await;
+    assert!(
+        done.content.starts_with("## Section 91\n"),
+        "{}",
+        done.content
+    );
+    for found in [
+        "Section 9 to Section 10 (found once)\n",
+        "Section 93 to Section 94 (found 2 times)\n",
+    ] {
+        assert!(done.content.contains(found), "{}", done.content);
+    }
+    let done = ground.fetch(json!({"url": url, "find": "nowhere"})).await;
+    assert!(done.content.starts_with("## Section 1\n"));
+    assert!(
+        done.content
+            .contains("\n(The page does not have 'nowhere'.)\n\n(This is part 1")
     );
 }
 
