@@ -17,7 +17,7 @@ pub use rule::{
     Alarm, Alarms, ArgumentPattern, BadRule, Effect, FETCHES, Floor, OtherAlarms, OtherArguments,
     PLAINLY, Rule, RuledCall, Scope, TextPattern, TurnPlace,
 };
-pub use wider::{EDITING, WRITING, Width};
+pub use wider::{EDITING, FETCHING, PRIVATE_NETWORK, WRITING, Width};
 
 use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;

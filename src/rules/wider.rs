@@ -34,6 +34,10 @@ pub enum Width {
 const BUILDING: [&str; 4] = ["load_system", "run_tests", "verify_system", COMPILING];
 const COMPILING: &str = "compile_file";
 
+/// The tool that fetches pages, and its argument that lets it reach private networks.
+pub const FETCHING: &str = "fetch_url";
+pub const PRIVATE_NETWORK: &str = "private_network";
+
 /// The tools that write a whole file, which is an edit where there was none.
 pub const WRITING: [&str; 2] = ["write_file", "create_file"];
 
@@ -142,12 +146,20 @@ impl Rule {
         Some(rule)
     }
 
-    /// Whether CALL builds a system and has values for a restart, which are code: that is more than a
-    /// rule about systems means.
-    pub(super) fn builds_with_code(call: &RuledCall<'_>) -> bool {
+    /// The argument of CALL that makes it more than a rule means which doesn't name it: values for a restart of
+    /// a build, which are code, and leave to reach private networks.
+    pub(super) fn argument_to_name(call: &RuledCall<'_>) -> Option<&'static str> {
         let restart = call.arguments.get("restart").and_then(|it| it.as_str());
-        BUILDING.contains(&call.tool)
+        let private = call.arguments.get(PRIVATE_NETWORK);
+        if BUILDING.contains(&call.tool)
             && restart.is_some_and(|it| it.trim().contains(char::is_whitespace))
+        {
+            Some("restart")
+        } else if call.tool == FETCHING && private.is_some_and(|it| *it == true) {
+            Some(PRIVATE_NETWORK)
+        } else {
+            None
+        }
     }
 
     /// A rule for edits of the files of the project and new ones, if CALL is one, and asked about for

@@ -22,17 +22,16 @@ use self::html::{PageText, page_text};
 use self::media::{Markup, visible};
 use self::parts::{Part, parts};
 use super::more;
-use crate::rules::{Alarm, Alarms, FETCHES};
+use crate::rules::{Alarm, Alarms, FETCHES, FETCHING, PRIVATE_NETWORK};
 use crate::tool::work::{FoundForCall, Running, WorkContext, off_emacs, read_reply};
 use crate::tool::{Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel, Source, draw, fence};
 use crate::visible::spelled;
 
-pub const NAME: &str = "fetch_url";
+pub const NAME: &str = FETCHING;
 
 const URL: &str = "url";
 const FIND: &str = "find";
-const PRIVATE: &str = "private_network";
 const TIMEOUT: &str = "timeout";
 
 /// How long a page may take when the call doesn't say, and the longest that it may ask for, in seconds.
@@ -63,7 +62,7 @@ pub fn tools() -> Vec<Tool> {
                     "Words: the part of the page that has most of them is shown",
                 ),
                 Parameter::optional(
-                    PRIVATE,
+                    PRIVATE_NETWORK,
                     ParameterType::Boolean,
                     "The host is in a private network",
                 ),
@@ -94,7 +93,7 @@ async fn find(arguments: Arguments, context: WorkContext) -> Result<FoundForCall
     }
     remark.push('.');
     let mut concerns = address.concerns();
-    match (address.network(), arguments.flag(PRIVATE)) {
+    match (address.network(), arguments.flag(PRIVATE_NETWORK)) {
         (Some(Network::ThisMachine), _) => concerns.push("That is this machine.".to_owned()),
         (Some(Network::Private), _) => concerns.push("That is in a private network.".to_owned()),
         (None, true) => concerns.push("It may be this machine or in a private network.".to_owned()),
@@ -140,7 +139,7 @@ async fn private_files(context: &WorkContext) -> Result<Option<String>, ToolFail
 async fn work(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let address = Address::parse(arguments.required_text(URL)).map_err(ToolFailure::new)?;
     let limit = arguments.number(TIMEOUT).filter(|it| *it > 0.0);
-    let is_known = address.network().is_some() || arguments.flag(PRIVATE);
+    let is_known = address.network().is_some() || arguments.flag(PRIVATE_NETWORK);
     let received = Arc::new(AtomicUsize::new(0));
     let asking = context.clone();
     let fetch = Fetch {

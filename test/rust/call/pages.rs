@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use agent_q_core::builtin::web;
 use agent_q_core::call::batch::PlanMode;
-use agent_q_core::rules::Width;
+use agent_q_core::rules::{ArgumentPattern, TextPattern, Width};
 use agent_q_core::tool::work::PastResults;
 use agent_q_core::trust::Provenance;
 use tempfile::TempDir;
@@ -668,6 +668,21 @@ async fn a_rule_for_a_host_covers_its_pages_and_nothing_that_may_carry_data() {
         reason,
         "asks docs.example. This chat has read what may hold secrets: .env."
     );
+    // Private networks are beyond a rule that was written by hand, too, unless it says so.
+    let mut by_hand = Rule::new(Effect::Allow, web::NAME, Scope::Chat(7));
+    by_hand.dangerous = Floor::Waived;
+    let argument = |name: &str, text: &str| ArgumentPattern {
+        name: name.to_owned(),
+        pattern: TextPattern::Matches(text.to_owned()),
+    };
+    by_hand.arguments = vec![argument("url", "https://docs\\.example/.*")];
+    let rules = &ground.bench.executor.rules;
+    rules.lock().unwrap().add(by_hand.clone()).unwrap();
+    let private = json!({"url": "https://docs.example/a", "private_network": true});
+    assert!(!covered(private.clone()).await);
+    by_hand.arguments.push(argument("private_network", "true"));
+    rules.lock().unwrap().add(by_hand).unwrap();
+    assert!(covered(private).await);
 }
 
 #[tokio::test]
