@@ -78,7 +78,6 @@ const BLOCKS: &[&str] = &[
     "center",
     "details",
     "div",
-    "dt",
     "fieldset",
     "figcaption",
     "figure",
@@ -99,7 +98,6 @@ const BLOCKS: &[&str] = &[
 /// The same with an empty line around them.
 const PARAGRAPHS: &[&str] = &[
     "blockquote",
-    "dl",
     "h1",
     "h2",
     "h3",
@@ -149,8 +147,14 @@ enum List {
     Bullets,
     /// The next number.
     Numbers(i64),
-    /// What is said of a word.
-    Words,
+    /// Of words; whether it is at a word, or at what is said of one.
+    Words(Said),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Word,
+    Meaning,
 }
 
 /// Where a row of a table is.
@@ -213,9 +217,7 @@ impl PageReader<'_> {
             return false;
         };
         // Those in it end with it.
-        let ends_with_others =
-            |it: &String| it == "p" || ENDED_BY.iter().any(|(name, _)| name == it);
-        let is_outermost = skipped.inner.iter().all(ends_with_others);
+        let is_outermost = skipped.inner.iter().all(|it| ends_with_others(it));
         let ends = match skipped.name.as_str() {
             "p" => BLOCKS.contains(&name) || PARAGRAPHS.contains(&name) || is_list(name),
             outer => ENDED_BY
@@ -252,33 +254,7 @@ impl PageReader<'_> {
                 writer.open_mark(&format!("{} ", "#".repeat(level)), 0);
                 self.page.headings.push(writer.next_place());
             }
-            "ul" | "ol" | "menu" => {
-                writer.block(if self.lists.is_empty() { 2 } else { 1 });
-                let first = attribute(tag, "start").and_then(|it| it.parse().ok());
-                self.begin_list(match name {
-                    "ol" => List::Numbers(first.unwrap_or(1)),
-                    _ => List::Bullets,
-                });
-            }
-            "li" => {
-                writer.block(1);
-                let sign = match self.lists.last_mut() {
-                    Some(List::Numbers(number)) => {
-                        *number = number.saturating_add(1);
-                        format!("{}. ", *number - 1)
-                    }
-                    _ => "- ".to_owned(),
-                };
-                writer.open_mark(&sign, 2);
-            }
-            "dt" | "dd" => {
-                self.end_words();
-                self.writer.block(1);
-                if name == "dd" {
-                    self.begin_list(List::Words);
-                    self.writer.open_mark("", 0);
-                }
-            }
+            "ul" | "ol" | "menu" | "li" | "dl" | "dt" | "dd" => self.start_in_list(name, tag),
             "pre" | "listing" | "xmp" | "plaintext" => writer.begin_pre(),
             "code" | "kbd" | "samp" | "tt" => writer.begin_code(),
             "a" => {
@@ -300,40 +276,63 @@ impl PageReader<'_> {
                 if self.cells == Cells::Begun {
                     writer.cell();
                 }
-                self.cells = Cells::Begun;
                 // A paragraph in it begins beside the sign.
-                self.writer.open_mark("", 0);
+                writer.open_mark("", 0);
+                self.cells = Cells::Begun;
             }
             _ => self.around(name),
         }
     }
 
+    fn start_in_list(&mut self, name: &str, tag: &StartTag<()>) {
+        match name {
+            "li" => {
+                self.writer.block(1);
+                let sign = match self.lists.last_mut() {
+                    Some(List::Numbers(number)) => {
+                        *number = number.saturating_add(1);
+                        format!("{}. ", *number - 1)
+                    }
+                    _ => "- ".to_owned(),
+                };
+                self.writer.open_mark(&sign, 2);
+            }
+            "dt" => {
+                self.say(Said::Word);
+                self.writer.block(1);
+            }
+            "dd" => {
+                self.say(Said::Meaning);
+                self.writer.block(1);
+                self.writer.open_mark("", 0);
+            }
+            _ => {
+                let lines = if self.lists.is_empty() { 2 } else { 1 };
+                self.writer.block(lines);
+                let first = attribute(tag, "start").and_then(|it| it.parse().ok());
+                self.lists.push(match name {
+                    "ol" => List::Numbers(first.unwrap_or(1)),
+                    "dl" => List::Words(Said::Word),
+                    _ => List::Bullets,
+                });
+                self.indent();
+            }
+        }
+    }
+
     fn end(&mut self, name: &str) {
-        if let Some(skipped) = &mut self.skipped {
-            if let Some(inner) = skipped.inner.iter().rposition(|it| it == name) {
-                skipped.inner.truncate(inner);
-                return;
-            }
-            let is_own = skipped.name == name;
-            // An element around it ends, and it with that.
-            let is_outer =
-                skipped.name == "p" || ENDED_BY.iter().any(|(it, _)| *it == skipped.name);
-            if is_own || is_outer {
-                self.skipped = None;
-            }
-            if is_own || !is_outer {
-                return;
-            }
+        if self.skips_end(name) {
+            return;
         }
         match name {
             "title" => self.in_title = false,
-            "ul" | "ol" | "menu" => {
-                self.lists.pop();
-                self.writer
-                    .indent(self.lists.len().min(10).saturating_sub(1) * 2);
-                self.writer.block(if self.lists.is_empty() { 2 } else { 1 });
+            "ul" | "ol" | "menu" => self.end_list(|it| !matches!(it, List::Words(_))),
+            "dl" => self.end_list(|it| matches!(it, List::Words(_))),
+            "dd" => {
+                self.writer.end_item();
+                self.say(Said::Word);
             }
-            "li" | "dd" | "tr" => self.writer.end_item(),
+            "li" | "tr" => self.writer.end_item(),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.writer.end_item();
                 self.writer.block(2);
@@ -345,25 +344,52 @@ impl PageReader<'_> {
         }
     }
 
-    fn begin_list(&mut self, list: List) {
-        self.lists.push(list);
-        self.indent();
-    }
-
-    fn end_list(&mut self) {
-        self.lists.pop();
-        self.indent();
-    }
-
-    /// Ends what is said of a word, whose end tag may be left out.
-    fn end_words(&mut self) {
-        if self.lists.last() == Some(&List::Words) {
-            self.end_list();
+    /// Whether the end of the element NAME is within one that is left out, or its end.
+    fn skips_end(&mut self, name: &str) -> bool {
+        let Some(skipped) = &mut self.skipped else {
+            return false;
+        };
+        if let Some(inner) = skipped.inner.iter().rposition(|it| it == name) {
+            skipped.inner.truncate(inner);
+            return true;
         }
+        let is_own = skipped.name == name;
+        // An element around it ends, and it with that.
+        let is_outer = ends_with_others(&skipped.name);
+        if is_own || is_outer {
+            self.skipped = None;
+        }
+        is_own || !is_outer
+    }
+
+    /// Ends the last list that IS_MEANT, and those in it.
+    fn end_list(&mut self, is_meant: impl Fn(&List) -> bool) {
+        if let Some(last) = self.lists.iter().rposition(is_meant) {
+            self.lists.truncate(last);
+        }
+        self.indent();
+        self.writer.end_item();
+        let lines = if self.lists.is_empty() { 2 } else { 1 };
+        self.writer.block(lines);
+    }
+
+    /// What is SAID comes next in the list of words, if this is in one.
+    fn say(&mut self, said: Said) {
+        if let Some(List::Words(now)) = self.lists.last_mut() {
+            *now = said;
+        }
+        self.indent();
     }
 
     fn indent(&mut self) {
-        self.writer.indent(self.lists.len().min(DEEPEST_LIST) * 2);
+        let is_indented = |it: &&List| **it != List::Words(Said::Word);
+        let depth = self
+            .lists
+            .iter()
+            .filter(is_indented)
+            .take(DEEPEST_LIST)
+            .count();
+        self.writer.indent(depth * 2);
     }
 
     /// The line ends before or behind the element NAME.
@@ -433,8 +459,13 @@ impl PageReader<'_> {
     }
 }
 
+/// Whether the end tag of the element NAME may be left out, as it ends with others.
+fn ends_with_others(name: &str) -> bool {
+    name == "p" || ENDED_BY.iter().any(|(it, _)| *it == name)
+}
+
 fn is_list(name: &str) -> bool {
-    matches!(name, "ul" | "ol" | "menu" | "pre" | "hr")
+    matches!(name, "dl" | "ul" | "ol" | "menu" | "pre" | "hr")
 }
 
 fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
@@ -497,6 +528,10 @@ mod tests {
             ),
             ("<ul><li></li></ul><p>a", "a"),
             ("<dl><dt>t<dd>d<p>e<dt>u</dl>x", "t\n  d\n\n  e\nu\n\nx"),
+            (
+                "<dl><dt>t<dd>d<dl><dt>u<dd>e<ul><li>f</ul></dd></dl></dd></dl>x",
+                "t\n  d\n  u\n    e\n    - f\n\nx",
+            ),
             (
                 "<ul><li><p>a<p>b<pre>c\nd</pre></li></ul>e",
                 "- a\n\n  b\n\n  ```\n  c\n  d\n  ```\n\ne",
