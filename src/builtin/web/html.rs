@@ -418,7 +418,7 @@ impl PageReader<'_> {
             return;
         };
         // The signs by which a heading links to itself.
-        if self.writer.drop_since(at, &["\u{b6}", "#", "\u{1f517}"]) {
+        if self.writer.drop_since(at, &["\u{b6}", "#", "\u{a7}", "\u{1f517}"]) {
             return;
         }
         let Some(to) = to.filter(|_| self.writer.place() > at && !self.writer.is_in_pre()) else {
