@@ -211,7 +211,7 @@ pub(super) fn network(ip: IpAddr) -> Option<Network> {
 fn network_of_v4(ip: Ipv4Addr) -> Option<Network> {
     match ip.octets() {
         [0 | 127, ..] => Some(Network::ThisMachine),
-        [10, ..]
+        [10 | 224..=255, ..]
         | [100, 64..=127, ..]
         | [169, 254, ..]
         | [172, 16..=31, ..]
@@ -220,8 +220,7 @@ fn network_of_v4(ip: Ipv4Addr) -> Option<Network> {
         | [192, 168, ..]
         | [198, 18 | 19, ..]
         | [198, 51, 100, _]
-        | [203, 0, 113, _]
-        | [224..=255, ..] => Some(Network::Private),
+        | [203, 0, 113, _] => Some(Network::Private),
         _ => None,
     }
 }

@@ -201,8 +201,8 @@ impl PageReader<'_> {
         }
         if UNREAD.contains(&name) || is_hidden(tag) {
             // Here `<svg/>` has no end; elsewhere the slash means nothing.
-            let has_end = !is_void && !(tag.self_closing && matches!(name, "svg" | "math"));
-            self.skipped = has_end.then(|| Skipped {
+            let is_whole = is_void || (tag.self_closing && matches!(name, "svg" | "math"));
+            self.skipped = (!is_whole).then(|| Skipped {
                 name: name.to_owned(),
                 inner: Vec::new(),
             });
@@ -418,7 +418,10 @@ impl PageReader<'_> {
             return;
         };
         // The signs by which a heading links to itself.
-        if self.writer.drop_since(at, &["\u{b6}", "#", "\u{a7}", "\u{1f517}"]) {
+        if self
+            .writer
+            .drop_since(at, &["\u{b6}", "#", "\u{a7}", "\u{1f517}"])
+        {
             return;
         }
         let Some(to) = to.filter(|_| self.writer.place() > at && !self.writer.is_in_pre()) else {
