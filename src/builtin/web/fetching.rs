@@ -57,12 +57,12 @@ pub(super) struct Fetched {
     pub(super) media: MediaType,
     pub(super) body: Vec<u8>,
     /// Why it isn't whole, if it isn't.
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<Shortfall>,
 }
 
 /// Why a page isn't whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum Shortfall {
     TooLong,
     TooSlow,
     Lost,
@@ -83,7 +83,7 @@ pub(super) enum FetchFailure {
     #[error("{host} did not answer within {seconds} s.")]
     Silent { host: String, seconds: f64 },
     #[error(
-        "{from} leads to {to}, which is another place, so nothing was sent there. If the page is needed, call fetch_url with that address: the user is asked about it."
+        "{from} leads to {to}, which is another place, so nothing was sent there. If the page is needed, fetch that address: the user is asked about it."
     )]
     Elsewhere { from: String, to: String },
     #[error("{from} leads to an address that can't be fetched. {why}")]
@@ -201,8 +201,8 @@ impl Fetch {
         let cut = loop {
             match timeout_at(deadline, response.chunk()).await {
                 Err(_) if body.is_empty() => return Err(self.silent(&address)),
-                Err(_) => break Some(Cut::TooSlow),
-                Ok(Err(_)) => break Some(Cut::Lost),
+                Err(_) => break Some(Shortfall::TooSlow),
+                Ok(Err(_)) => break Some(Shortfall::Lost),
                 Ok(Ok(None)) => break None,
                 Ok(Ok(Some(bytes))) => {
                     let room = MOST_BYTES - body.len();
@@ -210,7 +210,7 @@ impl Fetch {
                     self.received.store(body.len(), Ordering::Relaxed);
                     media.check_text(&body, length).map_err(unfit)?;
                     if bytes.len() > room {
-                        break Some(Cut::TooLong);
+                        break Some(Shortfall::TooLong);
                     }
                 }
             }

@@ -148,11 +148,11 @@ enum List {
     /// The next number.
     Numbers(i64),
     /// Of words; whether it is at a word, or at what is said of one.
-    Words(Said),
+    Words(WordPart),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum WordPart {
     Word,
     Meaning,
 }
@@ -298,11 +298,11 @@ impl PageReader<'_> {
                 self.writer.open_mark(&sign, 2);
             }
             "dt" => {
-                self.say(Said::Word);
+                self.turn_to(WordPart::Word);
                 self.writer.block(1);
             }
             "dd" => {
-                self.say(Said::Meaning);
+                self.turn_to(WordPart::Meaning);
                 self.writer.block(1);
                 self.writer.open_mark("", 0);
             }
@@ -312,7 +312,7 @@ impl PageReader<'_> {
                 let first = attribute(tag, "start").and_then(|it| it.parse().ok());
                 self.lists.push(match name {
                     "ol" => List::Numbers(first.unwrap_or(1)),
-                    "dl" => List::Words(Said::Word),
+                    "dl" => List::Words(WordPart::Word),
                     _ => List::Bullets,
                 });
                 self.indent();
@@ -330,7 +330,7 @@ impl PageReader<'_> {
             "dl" => self.end_list(|it| matches!(it, List::Words(_))),
             "dd" => {
                 self.writer.end_item();
-                self.say(Said::Word);
+                self.turn_to(WordPart::Word);
             }
             "li" | "tr" => self.writer.end_item(),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
@@ -373,16 +373,16 @@ impl PageReader<'_> {
         self.writer.block(lines);
     }
 
-    /// What is SAID comes next in the list of words, if this is in one.
-    fn say(&mut self, said: Said) {
+    /// PART comes next in the list of words, if this is in one.
+    fn turn_to(&mut self, part: WordPart) {
         if let Some(List::Words(now)) = self.lists.last_mut() {
-            *now = said;
+            *now = part;
         }
         self.indent();
     }
 
     fn indent(&mut self) {
-        let is_indented = |it: &&List| **it != List::Words(Said::Word);
+        let is_indented = |it: &&List| **it != List::Words(WordPart::Word);
         let depth = self
             .lists
             .iter()

@@ -17,10 +17,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::address::{Address, Network};
-use self::fetching::{Cut, Fetch, FetchFailure, Fetched, MOST_BYTES, Reach};
+use self::fetching::{Fetch, FetchFailure, Fetched, MOST_BYTES, Reach, Shortfall};
 use self::html::{PageText, page_text};
 use self::media::{Markup, visible};
-use self::parts::{Part, parts};
+use self::parts::{PagePart, parts};
 use super::more;
 use crate::rules::{Alarm, Alarms, FETCHES, FETCHING, PRIVATE_NETWORK};
 use crate::tool::work::{FoundForCall, Running, WorkContext, off_emacs, read_reply};
@@ -274,12 +274,12 @@ fn notes((page, missed): (&PageText, Option<&str>), fetched: &Fetched) -> Vec<St
     }
     notes.extend(missed.map(|it| format!("The page does not have '{}'.", spelled(it, 100))));
     notes.extend(fetched.cut.map(|cut| match cut {
-        Cut::TooLong => format!(
+        Shortfall::TooLong => format!(
             "Only the first {} MB of the page were read.",
             MOST_BYTES / 1_000_000
         ),
-        Cut::TooSlow => "The page was not whole by the time limit.".to_owned(),
-        Cut::Lost => "The connection was lost before the page was whole.".to_owned(),
+        Shortfall::TooSlow => "The page was not whole by the time limit.".to_owned(),
+        Shortfall::Lost => "The connection was lost before the page was whole.".to_owned(),
     }));
     notes
 }
@@ -287,7 +287,7 @@ fn notes((page, missed): (&PageText, Option<&str>), fetched: &Fetched) -> Vec<St
 /// Keeps PARTS of the page at an address, but for the one SHOWN, and says how they are read; COUNTS is how often
 /// each has what is to be found. Those that have it are kept before others.
 fn kept(
-    parts: &[Part],
+    parts: &[PagePart],
     counts: &[usize],
     shown: usize,
     (address, context): (&Address, &WorkContext),

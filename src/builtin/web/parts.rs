@@ -17,14 +17,14 @@ const LONGEST_LINK: usize = 300;
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct PagePart {
     /// Its text, with its links.
     pub(super) text: String,
     /// Its first heading, or else its first line, and its last heading.
     pub(super) sections: String,
 }
 
-impl Part {
+impl PagePart {
     /// How often WORDS are in it, whatever their letter case.
     pub(super) fn count(&self, words: &str) -> usize {
         self.text
@@ -35,14 +35,14 @@ impl Part {
 }
 
 /// PAGE, which is at ADDRESS, from the wanted place on. There is always one part.
-pub(super) fn parts(page: &PageText, address: &Url) -> Vec<Part> {
+pub(super) fn parts(page: &PageText, address: &Url) -> Vec<PagePart> {
     let start = page.start.unwrap_or(0);
     let mut parts = Vec::new();
     let mut from = start;
     while from < page.text.len() || parts.is_empty() {
         let to = end_of_part(page, from);
         let range = from..to;
-        parts.push(Part {
+        parts.push(PagePart {
             sections: sections(page, &range),
             text: page.text[range.clone()].trim_end().to_owned() + &links(page, &range, address),
         });

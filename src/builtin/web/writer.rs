@@ -10,7 +10,7 @@ pub(super) struct Writer {
     blank: Blank,
     indent: usize,
     /// What the next words begin with.
-    mark: Option<Mark>,
+    mark: Option<ItemSign>,
     /// How many elements with code as it stands are open, and what is in them so far.
     depth: usize,
     code: String,
@@ -20,7 +20,7 @@ pub(super) struct Writer {
 
 /// The sign before words, such as that of an item in a list.
 #[derive(Debug)]
-struct Mark {
+struct ItemSign {
     sign: String,
     /// By how many columns its line begins before the others.
     outdent: usize,
@@ -118,7 +118,7 @@ impl Writer {
     /// Has SIGN come before the next words, whose line begins OUTDENT columns before others.
     pub(super) fn open_mark(&mut self, sign: &str, outdent: usize) {
         if self.depth == 0 {
-            self.mark = Some(Mark {
+            self.mark = Some(ItemSign {
                 sign: sign.to_owned(),
                 outdent,
             });
