@@ -141,7 +141,7 @@ pub enum PlanMode {
     Evaluate,
 }
 
-/// A dangerous call that is known to change nothing, such as of `git log`.
+/// A dangerous call that is known to change nothing, such as one of `git log`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MereLook {
     /// A rule of the user's lets it run.

@@ -374,7 +374,7 @@ impl Alarm {
 }
 
 impl Alarms {
-    /// The one that rules may allow all such calls for, if there is one; else whatever it is.
+    /// ALARM alone, by which a rule may cover other calls; without one, those that no such rule covers.
     #[must_use]
     pub fn of_one(alarm: Option<Alarm>) -> Self {
         Self {

@@ -199,7 +199,9 @@ impl PageReader<'_> {
         {
             self.writer.mark_next();
         }
-        if UNREAD.contains(&name) || is_hidden(tag) {
+        // Some pages show themselves by a script.
+        let is_whole_page = matches!(name, "html" | "body");
+        if UNREAD.contains(&name) || (is_hidden(tag) && !is_whole_page) {
             // Here `<svg/>` has no end; elsewhere the slash means nothing.
             let is_whole = is_void || (tag.self_closing && matches!(name, "svg" | "math"));
             self.skipped = (!is_whole).then(|| Skipped {
@@ -591,6 +593,7 @@ mod tests {
             ("<span style='opacity:0.5'>a</span>", "a"),
             ("<div hidden>x", ""),
             ("<script>x", ""),
+            ("<body style='visibility:hidden'>a", "a"),
         ] {
             assert_eq!(read(html).text, text, "{html}");
         }

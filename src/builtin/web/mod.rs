@@ -59,7 +59,7 @@ pub fn tools() -> Vec<Tool> {
                 Parameter::optional(
                     FIND,
                     ParameterType::String,
-                    "Words: the part of the page that has most of them is shown",
+                    "A phrase: the part of the page that has it most often is shown",
                 ),
                 Parameter::optional(
                     PRIVATE_NETWORK,
