@@ -245,9 +245,10 @@ BODY is what it shows of the arguments."
                             (agent-q-text-visible-line description))
                   "")
                 "?")
-      (format "Run %s?"
-              (if (equal (agent-q-call-tool call) "run_command") "a program"
-                (agent-q-call-tool call))))))
+      (pcase (agent-q-call-tool call)
+        ("run_command" "Run a program?")
+        ("fetch_url" "Fetch a page?")
+        (tool (format "Run %s?" tool))))))
 
 (defun agent-q-approval-display--body (call)
   "Return what CALL of a tool would do as a part of its request.

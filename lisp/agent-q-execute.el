@@ -335,6 +335,15 @@ No key of a provider is in it."
        `((path . ,(vconcat (mapcar #'expand-file-name (seq-filter #'stringp exec-path))))
          (variables . ,(vconcat (agent-q-provider-environment))))))))
 
+;;;; The way to a page that a model wants
+
+(agent-q-events-operation-define "page-route" (call url)
+  "Return the way to URL, as Emacs has it for the chat of CALL."
+  (let ((owner (agent-q-events-operation-call-owner call)))
+    (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
+      (agent-q-json-serialize
+       (agent-q-provider-route "fetch_url" (list :base-url url))))))
+
 ;;;; Tool calls of programs, approval and hooks
 
 ;; Calls that Emacs Lisp makes go through the same pipeline as those of models.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, the one that
-//! runs programs, the one that has a question looked into, those about calls under way, and the one that
-//! offers more.
+//! runs programs, the one that fetches pages, the one that has a question looked into, those about calls
+//! under way, and the one that offers more.
 
 pub mod calls;
 pub mod files;
@@ -9,12 +9,13 @@ pub mod image;
 pub mod more;
 pub mod programs;
 pub mod research;
+pub mod web;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
 
-/// The tools that only the models of agent-q's own chats can call.
-pub const FOR_CHATS: &[&str] = &[programs::NAME, research::NAME];
+/// The tools that other agents aren't offered: they have their own, which their users have set up.
+pub const FOR_CHATS: &[&str] = &[programs::NAME, web::NAME, research::NAME];
 
 /// Registers all built-in tools, in the order in which models are told of them.
 pub fn register(registry: &Registry) {
@@ -42,6 +43,7 @@ pub fn register(registry: &Registry) {
         files::definitions::tools(),
         files::moves::tools(),
         programs::tools(),
+        web::tools(),
         research::tools(),
         more::tools(),
     ];

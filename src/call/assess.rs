@@ -15,7 +15,7 @@ use super::{Executor, private_reads};
 use crate::effect::{EffectKind, Granted};
 use crate::image::{self, ImageReply, Plist, property_list};
 use crate::protocol::{EmacsError, EmacsReply, EmacsRequest, ImageRequest, Lisp};
-use crate::rules::{Alarm, Alarms, EDITING, OtherAlarms, WRITING};
+use crate::rules::{Alarm, Alarms, EDITING, FETCHES, OtherAlarms, WRITING};
 use crate::runtime::held;
 use crate::tool::code::Unit;
 use crate::tool::work::{silent, text_of};
@@ -103,10 +103,10 @@ impl CallVerdict {
         project: Option<&Path>,
     ) -> Self {
         let found = Vec::new();
-        let program = reached.program.as_ref();
-        let known = program.filter(|_| reached.concerns.is_empty());
+        let known = reached.alarms.clone();
+        let known = known.filter(|_| reached.concerns.is_empty());
         let alarms = match (assessment.level, known) {
-            (_, Some(program)) => program.alarms.clone(),
+            (_, Some(alarms)) => alarms,
             (SafetyLevel::Dangerous, None) if edits_project(tool, &reached, project) => {
                 Alarms::of_edit()
             }
@@ -128,6 +128,13 @@ impl CallVerdict {
             effects: Granted::default(),
             unit: None,
         }
+    }
+
+    /// Whether the call is known to change nothing although it is asked about.
+    pub(super) fn only_looks(&self) -> bool {
+        let program = self.reached.program.as_ref();
+        let fetches = |alarm: &Alarm| alarm.reason == FETCHES;
+        program.is_some_and(|it| it.only_looks) || self.alarms.found.iter().any(fetches)
     }
 
     /// Whether a yes to OTHER is one to this: nobody has agreed to other code than what the file had

@@ -146,27 +146,27 @@ pub enum PlanMode {
     Research,
 }
 
-/// A program that is known to change nothing, such as `git log`.
+/// A dangerous call that is known to change nothing, such as one of `git log`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LookingProgram {
+pub enum MereLook {
     /// A rule of the user's lets it run.
     Allowed,
     NotAllowed,
 }
 
 impl PlanMode {
-    /// Why a call of TOOL may not run that was ASSESSED, and which runs PROGRAM if it changes nothing; none
+    /// Why a call of TOOL may not run that was ASSESSED, and which is LOOK if it changes nothing; none
     /// when it may.
     #[must_use]
     pub fn objection(
         self,
         tool: &Tool,
         assessed: &Assessment,
-        program: Option<LookingProgram>,
+        look: Option<MereLook>,
     ) -> Option<String> {
         let level = assessed.level;
         let evaluates = EVALUATE.contains(&tool.name.as_str()) && level < SafetyLevel::Dangerous;
-        let looks = level == SafetyLevel::Safe || program == Some(LookingProgram::Allowed);
+        let looks = level == SafetyLevel::Safe || look == Some(MereLook::Allowed);
         let runs = match self {
             Self::Off => true,
             Self::Look => looks,
@@ -176,7 +176,7 @@ impl PlanMode {
         if self == Self::Research && !runs {
             return Some(unsafe_in_research(tool, assessed));
         }
-        let why = match program {
+        let why = match look {
             Some(_) => "no rule of the user's allows this call, which changes nothing".to_owned(),
             None => format!("{} could change something", tool.name),
         };

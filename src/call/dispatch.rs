@@ -52,6 +52,7 @@ impl Executor {
                     reviewed: call.reviewed.clone(),
                     next: call.next.clone(),
                     echo: call.echo.clone(),
+                    trail: call.trail.clone(),
                     ..self
                         .context_of(call, batch)
                         .judged(&call.verdict.reached.judged)

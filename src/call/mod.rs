@@ -23,7 +23,7 @@ use crate::audit::AuditLog;
 use crate::protocol::Emacs;
 use crate::protocol::{Event, Lisp};
 use crate::rules::RuleBook;
-use crate::tool::work::{AfterEdit, Echo, NextCalls, Proposal, WorkContext};
+use crate::tool::work::{AfterEdit, Echo, NextCalls, Proposal, Trail, WorkContext};
 use approvals::Approvals;
 use batch::{BatchContext, EvalPolicy, PlanMode};
 use metrics::Metrics;
@@ -60,6 +60,7 @@ impl Executor {
                 (_, PlanMode::Look | PlanMode::Evaluate | PlanMode::Research) => AfterEdit::Leave,
             },
             echo: Echo::default(),
+            trail: Trail::default(),
             tools: Arc::clone(&batch.tools),
             offer: Arc::clone(&batch.offer),
             past: Arc::clone(&batch.past),

@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 
 use super::Executor;
 use super::assess::Look;
-use super::batch::{BatchContext, LookingProgram};
+use super::batch::{BatchContext, MereLook};
 use super::facts::Facts;
 use super::metrics::MetricsKey;
 use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
@@ -29,9 +29,12 @@ use crate::protocol::{
 use crate::rules::Outcome;
 use crate::runtime::panic_message;
 use crate::tool::begun::STOPPING_TIME;
-use crate::tool::work::{Echo, NextCalls};
+use crate::tool::work::{Echo, NextCalls, Trail};
 use crate::tool::{Arguments, Returns, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
+
+/// Where the audit log has the places that a call went through.
+const TRAIL: &str = "went_through";
 
 impl Executor {
     /// Runs CALLS: safe ones side by side, the others one at a time and in order.
@@ -172,13 +175,12 @@ impl Executor {
         };
         let facts = Facts::gather(key.0, &tool, &arguments, verdict.found(), place);
         let (explanation, generation) = self.ask_rules(&facts);
-        let only_looks = verdict.reached.program.as_ref().map(|it| it.only_looks);
-        let program = match (only_looks, explanation.outcome) {
-            (Some(true), Outcome::Run) => Some(LookingProgram::Allowed),
-            (Some(true), Outcome::Ask | Outcome::Deny) => Some(LookingProgram::NotAllowed),
-            (Some(false) | None, _) => None,
+        let look = match (verdict.only_looks(), explanation.outcome) {
+            (true, Outcome::Run) => Some(MereLook::Allowed),
+            (true, Outcome::Ask | Outcome::Deny) => Some(MereLook::NotAllowed),
+            (false, _) => None,
         };
-        if let Some(why) = batch.plan.objection(&tool, &verdict.assessment, program) {
+        if let Some(why) = batch.plan.objection(&tool, &verdict.assessment, look) {
             return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
         }
         let context = self.context(batch);
@@ -206,6 +208,7 @@ impl Executor {
             allowed: Allowed::default(),
             next: NextCalls::default(),
             echo: Echo::default(),
+            trail: Trail::default(),
         });
         match doubt {
             None => Prepared::Runnable(call),
@@ -371,10 +374,14 @@ impl Executor {
             outcome: ending.outcome,
             ran,
         };
-        let arguments = match &call.unfit {
+        let mut arguments = match &call.unfit {
             Some(unfit) => unfit.clone(),
             None => call.facts.arguments(),
         };
+        let places = call.trail.places();
+        if let Some(arguments) = arguments.as_object_mut().filter(|_| !places.is_empty()) {
+            arguments.insert(TRAIL.to_owned(), places.into());
+        }
         if let Err(failure) = self.audit(call, &arguments, step, batch).await {
             // It is too late to stop it, but the user can know that the log is not whole.
             self.audit.tell_once(&failure, &*self.emacs);

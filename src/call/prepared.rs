@@ -15,7 +15,7 @@ use crate::effect::Question;
 use crate::protocol::{CallKey, Consent, Decider};
 use crate::rules::{Explanation, TurnPlace};
 use crate::runtime::held;
-use crate::tool::work::{Echo, NextCalls, Preview, Reviewed};
+use crate::tool::work::{Echo, NextCalls, Preview, Reviewed, Trail};
 use crate::tool::{Arguments, Runner, Tool};
 use crate::trust::{SafetyLevel, Source};
 
@@ -123,6 +123,7 @@ pub(super) struct PreparedCall {
     /// The calls that it wants made after it.
     pub(super) next: NextCalls,
     pub(super) echo: Echo,
+    pub(super) trail: Trail,
 }
 
 /// What a call that waits for the user hears of.

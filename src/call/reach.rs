@@ -14,6 +14,7 @@ use crate::files::read::read_text;
 use crate::files::systems::source_folders;
 use crate::image::{ImageReply, Plist};
 use crate::protocol::EmacsRequest;
+use crate::rules::Alarms;
 use crate::tool::work::{
     EMACS_DEADLINE, FoundForCall, FoundProgram, Judged, Preview, WorkContext, off_emacs, within,
 };
@@ -32,6 +33,8 @@ pub struct Reached {
     pub provenance: Provenance,
     /// What the image is told of them.
     pub arguments: lexpr::Value,
+    /// What rules know the call by, where it isn't these files.
+    pub alarms: Option<Alarms>,
     /// The program that the call runs, if it runs one.
     pub program: Option<Arc<FoundProgram>>,
 }
@@ -44,6 +47,7 @@ impl Default for Reached {
             concerns: Vec::new(),
             provenance: Provenance::Own,
             arguments: lexpr::Value::Null,
+            alarms: None,
             program: None,
         }
     }
@@ -64,22 +68,25 @@ pub async fn assess(
         assessment.reason = format!("a tool of the server {name}, which is a program of others.");
     }
     let found = async {
-        let found = find(tool, arguments, context).await?;
-        let reached = reach(tool, arguments, found.files, context).await?;
-        Ok::<_, ToolFailure>((reached, found.arguments, found.remark, found.program))
+        let mut found = find(tool, arguments, context).await?;
+        let files = std::mem::take(&mut found.files);
+        let reached = reach(tool, arguments, files, context).await?;
+        Ok::<_, ToolFailure>((reached, found))
     };
-    let (mut reached, told, remark, program) = tokio::select! {
+    let (mut reached, found) = tokio::select! {
         () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
         found = found => found?,
     };
-    reached.arguments = told;
-    if let Some(program) = &program
+    reached.arguments = found.arguments;
+    if let Some(program) = &found.program
         && program.provenance == Provenance::Foreign
     {
         reached.provenance = Provenance::Foreign;
     }
-    reached.program = program;
-    assessment.reason.push_str(&remark);
+    reached.program = found.program;
+    reached.alarms = found.alarms;
+    reached.concerns.extend(found.concerns);
+    assessment.reason.push_str(&found.remark);
     if !reached.concerns.is_empty() {
         assessment.level = SafetyLevel::Dangerous;
         if !assessment.reason.is_empty() {

@@ -98,6 +98,9 @@ pub(crate) fn source_of_call(
             _ if about("programs") => {
                 format!("program {}", arguments.text("program").unwrap_or_default())
             }
+            _ if about("web") => {
+                format!("page {}", arguments.text("url").unwrap_or_default())
+            }
             (Some(path), _) => format!("file {path}"),
             _ if about("buffer") => {
                 let name = arguments.text("buffer");

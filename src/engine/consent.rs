@@ -125,8 +125,7 @@ impl Engine {
         }
         let mut rules = facts.offer_wider(scope);
         rules.insert(0, (Width::Call, rule));
-        // Work on a project is what most calls are about, so that its rules come before narrower ones.
-        rules.sort_by_key(|(width, _)| !width.is_of_project());
+        rules.sort_by_key(|(width, _)| !width.comes_first());
         let entry = |(width, rule): &(Width, Rule)| json!({"width": width.name(), "rule": rule, "description": rule.describe_beside_its_call()});
         let offers: Vec<Value> = rules.iter().map(entry).collect();
         Ok(json!(offers).to_string())

@@ -247,7 +247,6 @@ pub fn introduction(version: &str, emacs: &str) -> Value {
 /// The tools of REGISTRY that HOST is told of under PROFILE.
 #[must_use]
 pub fn offered(profile: &Profile, registry: &Registry, emacs: &str) -> Registry {
-    // Other agents run programs and research their own way, which their users have set up.
     let mut known = registry.all();
     let elsewhere = registry.elsewhere(None);
     // The servers of a project they start themselves.
@@ -340,15 +339,15 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_research_are_for_chats_alone() {
+    fn programs_pages_and_research_are_for_chats_alone() {
         let registry = registry();
         for profile in [
             Profile::Image,
             Profile::Full,
-            Profile::Named(FOR_CHATS.iter().map(ToString::to_string).collect()),
+            Profile::Named(FOR_CHATS.iter().map(|&it| it.to_owned()).collect()),
         ] {
             let told = tools(&profile, &registry, "codex").to_string();
-            for name in FOR_CHATS.iter().chain(&["programs"]) {
+            for name in FOR_CHATS.iter().chain(&["programs", "web"]) {
                 assert!(!told.contains(&format!("\"{name}\"")), "{told}");
             }
         }
@@ -357,13 +356,14 @@ mod tests {
         offer.begin_turn(&Registry::default(), Unoffered::Callable);
         let resolve = |name| offer.resolve(name, &Registry::default());
         assert!(resolve("read_file").is_ok());
-        let refused = |name| resolve(name).unwrap_err().message;
-        assert_eq!(
-            FOR_CHATS.iter().map(|it| refused(it)).collect::<Vec<_>>(),
-            ["run_command", "research"]
-                .map(|name| format!("{name} is for agent-q's own chats. Use your own tool."))
-        );
-        assert!(offer.add("programs", &Registry::default()).is_empty());
+        for name in FOR_CHATS {
+            let refused = resolve(name).unwrap_err().message;
+            let told = format!("{name} is for agent-q's own chats. Use your own tool.");
+            assert_eq!(refused, told);
+        }
+        for group in ["programs", "web"] {
+            assert!(offer.add(group, &Registry::default()).is_empty());
+        }
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use hyper::body::Bytes;
 use once_cell::sync::OnceCell;
+use reqwest::dns::Resolve;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, Url};
 use serde_json::{Map, Value, json};
@@ -576,7 +577,34 @@ pub fn http_for(url: &str, route: &Route) -> Result<reqwest::Client, String> {
     made.map_err(|error| error.message)
 }
 
+/// A client that goes WAY, has NAMES say where hosts are, and keeps no connection. Reads files.
+///
+/// # Errors
+///
+/// A sentence on what is wrong with the settings.
+pub fn http_by(way: &Way, names: Arc<dyn Resolve>) -> Result<reqwest::Client, String> {
+    let builder = builder(way, CONNECT_TIMEOUT).map_err(|error| error.message)?;
+    let builder = builder.pool_max_idle_per_host(0);
+    let builder = match way.via {
+        // The proxy finds the hosts.
+        Some(_) => builder,
+        None => builder.dns_resolver(names),
+    };
+    builder.build().map_err(|error| cannot(error).message)
+}
+
 fn made(way: &Way, connect_timeout: Duration) -> Result<reqwest::Client, ProviderError> {
+    builder(way, connect_timeout)?.build().map_err(cannot)
+}
+
+fn cannot(error: reqwest::Error) -> ProviderError {
+    settings_failure(format!(
+        "No HTTP client can be made: {}.",
+        root_cause(&error)
+    ))
+}
+
+fn builder(way: &Way, connect_timeout: Duration) -> Result<reqwest::ClientBuilder, ProviderError> {
     install_tls();
     let builder = reqwest::Client::builder()
         .connect_timeout(connect_timeout)
@@ -596,17 +624,10 @@ fn made(way: &Way, connect_timeout: Duration) -> Result<reqwest::Client, Provide
             builder.tls_backend_preconfigured(tls(authorities, own.as_ref())?)
         }
     };
-    let cannot = |error: reqwest::Error| {
-        settings_failure(format!(
-            "No HTTP client can be made: {}.",
-            root_cause(&error)
-        ))
-    };
-    let builder = match &way.via {
+    Ok(match &way.via {
         Some(via) => builder.proxy(reqwest::Proxy::all(via.url.clone()).map_err(cannot)?),
         None => builder,
-    };
-    builder.build().map_err(cannot)
+    })
 }
 
 /// The most headers that an answer may have.

@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+pub use connection_failure::root_cause;
 pub use failure::{FailureKind, ProviderError};
 pub use finish::Finish;
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent, Said};

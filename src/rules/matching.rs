@@ -266,8 +266,8 @@ impl Compiled {
             return false;
         }
         if self.effect == Effect::Allow
-            && Rule::builds_with_code(call)
-            && !self.arguments.iter().any(|(it, _)| it == "restart")
+            && let Some(argument) = Rule::argument_to_name(call)
+            && !self.arguments.iter().any(|(it, _)| it == argument)
         {
             return false;
         }

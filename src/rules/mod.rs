@@ -14,10 +14,10 @@ use serde_json::Value;
 pub use book::{RuleBook, Store, StoreError};
 pub use matching::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use rule::{
-    Alarm, Alarms, ArgumentPattern, BadRule, Effect, Floor, OtherAlarms, OtherArguments, PLAINLY,
-    Rule, RuledCall, Scope, TextPattern, TurnPlace,
+    Alarm, Alarms, ArgumentPattern, BadRule, Effect, FETCHES, Floor, OtherAlarms, OtherArguments,
+    PLAINLY, Rule, RuledCall, Scope, TextPattern, TurnPlace,
 };
-pub use wider::{EDITING, WRITING, Width};
+pub use wider::{EDITING, FETCHING, PRIVATE_NETWORK, WRITING, Width};
 
 use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;
@@ -124,6 +124,13 @@ impl Rule {
                 format!(
                     "Always run {}, with any of its plain options",
                     lines.collect::<Vec<_>>().join("; ")
+                )
+            }
+            (None, false) if self.alarms.iter().all(|it| it.reason == FETCHES) => {
+                let hosts = self.alarms.iter().filter_map(|it| it.operator.as_deref());
+                format!(
+                    "Always fetch pages of {}, by https and with short addresses",
+                    hosts.collect::<Vec<_>>().join(", ")
                 )
             }
             (None, false) if self.named_tools().is_some() => {

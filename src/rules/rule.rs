@@ -314,6 +314,9 @@ pub const EDITS: &str = "changes a file of the project";
 /// Why a program is asked about whose options are known, and do nothing else than its subcommand says.
 pub const PLAINLY: &str = "runs with plain options";
 
+/// Why a page is asked about whose address carries little more than its name, and goes by https.
+pub const FETCHES: &str = "fetches a page";
+
 /// The reasons that may be allowed at large: clear deeds, and none that takes the user's hold on the
 /// code, such as reaching into Emacs or making code at run time. In the words of the image
 /// (`lisp/image/danger/danger.lisp`), but for the first.
@@ -360,8 +363,9 @@ impl Alarm {
     }
 
     pub(super) fn is_wide(&self) -> bool {
-        // Whatever program it is would be more than anybody means.
-        (self.reason == PLAINLY && self.operator.is_some()) || WIDE.contains(&self.reason.as_str())
+        // Whatever program or host it is would be more than anybody means.
+        let is_named = [PLAINLY, FETCHES].contains(&self.reason.as_str());
+        (is_named && self.operator.is_some()) || WIDE.contains(&self.reason.as_str())
     }
 
     pub(super) fn describe(&self) -> String {
@@ -373,14 +377,26 @@ impl Alarm {
 }
 
 impl Alarm {
-    /// Whether it is of code, which an image has to look at: not of an edit or a program.
+    /// Whether it is of code, which an image has to look at: not of an edit, a program or a page.
     #[must_use]
     pub fn is_of_code(&self) -> bool {
-        ![EDITS, PLAINLY].contains(&self.reason.as_str())
+        ![EDITS, PLAINLY, FETCHES].contains(&self.reason.as_str())
     }
 }
 
 impl Alarms {
+    /// ALARM alone, by which a rule may cover other calls; without one, those that no such rule covers.
+    #[must_use]
+    pub fn of_one(alarm: Option<Alarm>) -> Self {
+        Self {
+            others: match alarm {
+                Some(_) => OtherAlarms::None,
+                None => OtherAlarms::Some,
+            },
+            found: alarm.into_iter().collect(),
+        }
+    }
+
     /// Those of an edit of an ordinary file of the project.
     #[must_use]
     pub fn of_edit() -> Self {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use globset::escape;
 
 use super::matching::is_glob;
-use super::{Alarm, Alarms, Effect, Floor, OtherAlarms, PLAINLY, Rule, RuledCall, Scope};
+use super::{Alarm, Alarms, Effect, FETCHES, Floor, OtherAlarms, PLAINLY, Rule, RuledCall, Scope};
 use crate::files::systems::is_definition;
 use crate::trust::SafetyLevel;
 
@@ -26,11 +26,17 @@ pub enum Width {
     Edits,
     /// The same program and subcommand, with options that are known.
     Program,
+    /// Pages of the same host.
+    Host,
 }
 
 /// The tools that build systems and compile their files.
 const BUILDING: [&str; 4] = ["load_system", "run_tests", "verify_system", COMPILING];
 const COMPILING: &str = "compile_file";
+
+/// The tool that fetches pages, and its argument that lets it reach private networks.
+pub const FETCHING: &str = "fetch_url";
+pub const PRIVATE_NETWORK: &str = "private_network";
 
 /// The tools that write a whole file, which is an edit where there was none.
 pub const WRITING: [&str; 2] = ["write_file", "create_file"];
@@ -46,9 +52,13 @@ pub const EDITING: [&str; 6] = [
 ];
 
 impl Width {
+    /// Whether a rule of this width is mostly what is meant, rather than a narrower one.
     #[must_use]
-    pub fn is_of_project(self) -> bool {
-        matches!(self, Self::Systems | Self::Edits | Self::Program)
+    pub fn comes_first(self) -> bool {
+        matches!(
+            self,
+            Self::Systems | Self::Edits | Self::Program | Self::Host
+        )
     }
 
     #[must_use]
@@ -60,6 +70,7 @@ impl Width {
             Self::Systems => "systems",
             Self::Edits => "edits",
             Self::Program => "program",
+            Self::Host => "host",
         }
     }
 }
@@ -77,6 +88,9 @@ impl Rule {
         }
         if let Some(rule) = Self::for_program(call, scope) {
             return vec![(Width::Program, rule)];
+        }
+        if let Some(rule) = Self::for_named(FETCHES, call, scope) {
+            return vec![(Width::Host, rule)];
         }
         let alarms = call.alarms;
         // Edits of whatever project are more than anybody means.
@@ -132,12 +146,20 @@ impl Rule {
         Some(rule)
     }
 
-    /// Whether CALL builds a system and has values for a restart, which are code: that is more than a
-    /// rule about systems means.
-    pub(super) fn builds_with_code(call: &RuledCall<'_>) -> bool {
+    /// The argument of CALL that makes it more than a rule means which doesn't name it: values for a restart of
+    /// a build, which are code, and leave to reach private networks.
+    pub(super) fn argument_to_name(call: &RuledCall<'_>) -> Option<&'static str> {
         let restart = call.arguments.get("restart").and_then(|it| it.as_str());
-        BUILDING.contains(&call.tool)
+        let private = call.arguments.get(PRIVATE_NETWORK);
+        if BUILDING.contains(&call.tool)
             && restart.is_some_and(|it| it.trim().contains(char::is_whitespace))
+        {
+            Some("restart")
+        } else if call.tool == FETCHING && private.is_some_and(|it| *it == true) {
+            Some(PRIVATE_NETWORK)
+        } else {
+            None
+        }
     }
 
     /// A rule for edits of the files of the project and new ones, if CALL is one, and asked about for
@@ -155,14 +177,16 @@ impl Rule {
     /// A rule for the program of CALL and its subcommand, if its options are all plain. What a program does
     /// is up to the project, as with make, so it isn't one for all of them.
     fn for_program(call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
+        let rule = Self::for_named(PLAINLY, call, scope);
+        rule.filter(|_| *scope != Scope::Always)
+    }
+
+    /// A rule for calls that are asked about for REASON and what that names alone, if CALL is one.
+    fn for_named(reason: &str, call: &RuledCall<'_>, scope: &Scope) -> Option<Self> {
         let [alarm] = call.alarms.found.as_slice() else {
             return None;
         };
-        if alarm.reason != PLAINLY
-            || !alarm.is_wide()
-            || call.alarms.others == OtherAlarms::Some
-            || *scope == Scope::Always
-        {
+        if alarm.reason != reason || !alarm.is_wide() || call.alarms.others == OtherAlarms::Some {
             return None;
         }
         let mut rule = Self::new(Effect::Allow, call.tool, scope.clone());

@@ -91,6 +91,10 @@ pub struct FoundForCall {
     pub files: Vec<String>,
     /// For the user who is asked about the call.
     pub remark: String,
+    /// Why they have to be asked, in sentences, whatever rules there are for such calls.
+    pub concerns: Vec<String>,
+    /// What rules know the call by, where it isn't its files.
+    pub alarms: Option<Alarms>,
     /// The program that the call will run, if it runs one.
     pub program: Option<Arc<FoundProgram>>,
 }
@@ -103,8 +107,6 @@ pub struct FoundProgram {
     /// The real file, without symbolic links.
     pub file: PathBuf,
     pub directory: PathBuf,
-    /// What rules know the command line by.
-    pub alarms: Alarms,
     /// Whether it is known to change nothing.
     pub only_looks: bool,
     /// Where what it prints comes from.
@@ -119,6 +121,8 @@ impl Default for FoundForCall {
             arguments: lexpr::Value::Null,
             files: Vec::new(),
             remark: String::new(),
+            concerns: Vec::new(),
+            alarms: None,
             program: None,
         }
     }
@@ -189,6 +193,21 @@ impl Echo {
     }
 }
 
+/// The places that a call went through on its way, for the audit log.
+#[derive(Debug, Clone, Default)]
+pub struct Trail(Arc<Mutex<Vec<String>>>);
+
+impl Trail {
+    pub fn add(&self, place: String) {
+        held(&self.0).push(place);
+    }
+
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        held(&self.0).clone()
+    }
+}
+
 /// Whether the user is being asked already about what a call plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proposal {
@@ -219,6 +238,7 @@ pub struct WorkContext {
     pub next: NextCalls,
     pub after_edit: AfterEdit,
     pub echo: Echo,
+    pub trail: Trail,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,
@@ -579,7 +599,7 @@ pub struct Reviewed {
 const FIRST_PART: u64 = 1_000_001;
 
 /// How many parts are kept.
-const PARTS: u64 = 20;
+const PARTS: u64 = 100;
 
 /// The results by their numbers, and the parts.
 #[derive(Debug, Default)]

@@ -291,7 +291,7 @@ fn in_file(
         arguments: joined(&systems, Some(&shown)),
         remark: format!(": {shown}"),
         files: vec![shown],
-        program: None,
+        ..FoundForCall::default()
     })
 }
 
@@ -314,7 +314,7 @@ fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> FoundForCall {
             .into_iter()
             .collect(),
         remark: entry.map_or(String::new(), |it| format!(": {}", it.file.display())),
-        program: None,
+        ..FoundForCall::default()
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tool that runs a program of the user's in their project: which file it is, in which folder, with which
-//! environment, and what the user and the rules are told of it. Other agents have their own way to run
-//! programs, so they aren't offered this one (`mcp/tools.rs`).
+//! environment, and what the user and the rules are told of it.
 
 mod environment;
 mod plain;
@@ -24,7 +23,7 @@ use super::files::reading::{texts, texts_parameter};
 use crate::files::path::{PathKind, PathPolicy, PathVerdict, Resolved};
 use crate::files::{FileError, Trouble};
 use crate::protocol::Event;
-use crate::rules::{Alarm, Alarms, OtherAlarms, PLAINLY};
+use crate::rules::{Alarm, Alarms, PLAINLY};
 use crate::tool::work::{FoundForCall, FoundProgram, Running, WorkContext, off_emacs, read_reply};
 use crate::tool::{Arguments, BACKGROUND, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
@@ -145,17 +144,11 @@ fn look(
     });
     Ok(FoundForCall {
         remark,
+        alarms: Some(Alarms::of_one(alarm)),
         program: Some(Arc::new(FoundProgram {
             called,
             file,
             directory: folder.path,
-            alarms: Alarms {
-                others: match alarm {
-                    Some(_) => OtherAlarms::None,
-                    None => OtherAlarms::Some,
-                },
-                found: alarm.into_iter().collect(),
-            },
             only_looks: plain.is_some_and(|it| it.changes == Changes::Nothing),
             provenance: match fetches(name) {
                 true => Provenance::Foreign,

@@ -10,6 +10,7 @@ mod background;
 mod code;
 mod effects;
 mod fence;
+mod pages;
 mod pipeline;
 mod programs;
 mod renew;
@@ -17,3 +18,7 @@ mod rules;
 
 #[path = "../support/executor_bench.rs"]
 mod executor_bench;
+
+#[allow(dead_code, reason = "each test program uses its own part of it")]
+#[path = "../support/way_servers.rs"]
+mod way_servers;

@@ -2,7 +2,9 @@
 //! Rules about what code is asked about, by operator and by reason: they let nothing pass that is
 //! asked about for anything else.
 
-use agent_q_core::rules::{Alarm, Alarms, Effect, Floor, OtherAlarms, Outcome, Rule, Scope, Width};
+use agent_q_core::rules::{
+    Alarm, Alarms, Effect, FETCHES, Floor, OtherAlarms, Outcome, PLAINLY, Rule, Scope, Width,
+};
 use agent_q_core::trust::SafetyLevel;
 use proptest::prelude::*;
 use serde_json::json;
@@ -162,13 +164,49 @@ proptest! {
             let fits = other.iter().all(|(reason, operator)| match width {
                 Width::Operator => one.contains(&(*reason, *operator)),
                 Width::Reason => one.iter().any(|(it, _)| it == reason),
-                Width::Call | Width::Systems | Width::Edits | Width::Program => false,
+                Width::Call | Width::Systems | Width::Edits | Width::Program | Width::Host => false,
             });
             let runs = asked(&other).by(std::slice::from_ref(&rule)) == Outcome::Run;
             prop_assert_eq!(runs, fits && !other.is_empty());
             prop_assert_eq!(asked(&one).by(std::slice::from_ref(&rule)), Outcome::Run);
         }
     }
+}
+
+proptest! {
+    /// A rule for a host lets its pages pass, and nothing that is asked about for another host or anything else.
+    #[test]
+    fn a_rule_for_a_host_is_for_that_alone(
+        other in prop::collection::vec(
+            (
+                prop::sample::select(vec![FETCHES, PLAINLY, RUNS]),
+                prop::option::of(prop::sample::select(vec!["a.org", "www.a.org", "b.org"])),
+            ),
+            0..3,
+        ),
+        others in prop::sample::select(vec![OtherAlarms::None, OtherAlarms::Some]),
+    ) {
+        let one = (FETCHES, Some("a.org"));
+        let offers = Rule::wider(&asked(&[one]).call(), &Scope::Chat(1));
+        let [(Width::Host, rule)] = offers.as_slice() else {
+            panic!("{offers:?}")
+        };
+        prop_assert_eq!(rule.check(), Ok(()));
+        let fits = others == OtherAlarms::None && !other.is_empty() && other.iter().all(|it| *it == one);
+        let runs = form(&other, others).by(std::slice::from_ref(rule)) == Outcome::Run;
+        prop_assert_eq!(runs, fits);
+    }
+}
+
+#[test]
+fn no_rule_is_for_all_hosts() {
+    let offers = Rule::wider(&asked(&[(FETCHES, None)]).call(), &Scope::Chat(1));
+    assert_eq!(offers, []);
+    let mut rule = Rule::new(Effect::Allow, "fetch_url", Scope::Always);
+    rule.dangerous = Floor::Waived;
+    rule.alarms = vec![alarm(FETCHES, None)];
+    assert!(rule.check().is_err());
+    assert!(!rule.waives_floor());
 }
 
 #[test]
