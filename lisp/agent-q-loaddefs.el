@@ -73,7 +73,8 @@
 ;;;; agent-q-chat-history.el
 
 (put 'agent-q-chat-history-directory 'risky-local-variable t)
-(autoload 'agent-q-chat-history-older-p "agent-q-chat-history")
+(autoload 'agent-q-chat-history-older "agent-q-chat-history"
+  "Show older messages of this chat, which was resumed." t)
 (autoload 'agent-q-rewind "agent-q-chat-history"
   "Go back to before the message at point; at the prompt, the last one." t)
 (autoload 'agent-q-undo-rewind "agent-q-chat-history"
