@@ -147,7 +147,6 @@ fn begins_block(bare: &str) -> bool {
 
 /// Whether CONTENT, what stands between two single dollars, is meant as a formula.
 fn is_between_dollars(content: &str) -> bool {
-    let first = content.chars().next();
     let tight =
         !content.starts_with(char::is_whitespace) && !content.ends_with(char::is_whitespace);
     if content.is_empty() || !tight || content.contains('\n') {
@@ -165,54 +164,53 @@ fn is_between_dollars(content: &str) -> bool {
     if loose || content.contains('"') || !content.contains(char::is_alphanumeric) {
         return false;
     }
-    let script = content.contains(['^', '_']) && !has_long_script(content);
-    let sign = content.contains(['=', '<', '>', '+', '-', '(', ',', '|']);
-    match first {
-        Some(it) if it.is_ascii_digit() => {
-            letters < 3 && (script || content.contains(['=', '<', '>']))
-        }
-        _ => {
-            letters < 4
-                && (script
-                    || sign && !content.contains("$(") && !content.contains('_')
-                    || letters > 0 && content.chars().count() <= 2)
-        }
+    let equation = is_equation(content);
+    if content.starts_with(|it: char| it.is_ascii_digit()) {
+        return letters < 3 && equation;
     }
+    let sign = content.contains(['+', '-', '(', ',', '|']) && !content.contains('_');
+    letters < 4 && (equation || sign || letters > 0 && content.chars().count() <= 2)
 }
 
 /// Whether CONTENT, what stands between the delimiters OPEN and its counterpart, is meant as a formula.
+/// In Markdown, they may also be brackets that are shown.
 fn is_between_pairs(content: &str, open: &str) -> bool {
     let alternatives = content.matches("\\|").count() % 2 == 1;
-    let repeated = [".*", ".+", "]*", "]+", "[^"]
-        .iter()
-        .any(|it| content.contains(it));
-    let display = open != "\\(";
-    let single = content.trim().chars().count() <= 2;
-    content.contains(char::is_alphanumeric)
-        && !alternatives
-        && !repeated
-        && (display || !content.contains('\n'))
-        && (has_command(content)
-            || single
-            || content.contains(['^', '=', '<', '>', '+', '-', '(', ',', '/'])
-            || content.contains('_') && !has_long_script(content))
+    let regexp = [".*", ".+", "]*", "]+", "[^"];
+    if !content.contains(char::is_alphanumeric)
+        || alternatives
+        || regexp.iter().any(|it| content.contains(it))
+        || (open == "\\(" && content.contains('\n'))
+    {
+        return false;
+    }
+    let bracket = open == "\\[" && !content.contains('\n');
+    let sign = content.contains(['+', '(', '/', '|']) || content.trim().chars().count() == 1;
+    has_command(content) || longest_word(content) < 4 && (is_equation(content) || sign && !bracket)
 }
 
-/// Whether CONTENT has a command such as `\alpha`.
+/// Whether CONTENT has relations or scripts, of which none is a word, as in `foo_bar`: TeX would take its
+/// first letter.
+fn is_equation(content: &str) -> bool {
+    let long = |(at, _): (usize, &str)| {
+        let letters = content.as_bytes()[at + 1..].iter();
+        letters.take_while(|it| it.is_ascii_alphabetic()).count() > 1
+    };
+    let scripts = ['^', '_'];
+    content.contains(['=', '<', '>']) && !content.contains('_')
+        || content.contains(scripts) && !content.match_indices(scripts).any(long)
+}
+
+/// Whether CONTENT has a command such as `\alpha`; those of one letter are of strings.
 fn has_command(content: &str) -> bool {
     content.match_indices('\\').any(|(at, _)| {
-        content[at + 1..].starts_with(|it: char| it.is_ascii_alphabetic() || "{,;|".contains(it))
-    })
-}
-
-/// Whether a sign for scripts is followed by a word, as in `$foo_bar$`: TeX would take its first letter.
-fn has_long_script(content: &str) -> bool {
-    content.match_indices(['^', '_']).any(|(at, _)| {
-        let letters = content[at + 1..]
-            .bytes()
-            .take_while(u8::is_ascii_alphabetic)
-            .count();
-        letters > 1
+        let rest = &content.as_bytes()[at + 1..];
+        rest.first().is_some_and(|it| b"{,;|".contains(it))
+            || rest
+                .iter()
+                .take_while(|it| it.is_ascii_alphabetic())
+                .count()
+                > 1
     })
 }
 

@@ -169,6 +169,14 @@ fn formulas_are_drawn_as_text() {
         drawn("\\[\\begin{aligned} x &= 1 \\\\ y &= 2 \\end{aligned}\\]"),
         ["x = 1\ny = 2"]
     );
+    for (text, formula) in [
+        ("\\(n\\)", "n"),
+        ("$O(n)$", "O(n)"),
+        ("$10^6$", "10⁶"),
+        ("$$a+b$$", "a+b"),
+    ] {
+        assert_eq!(drawn(text), [formula]);
+    }
     assert_eq!(with(Style::FORMULA, "**a $x$** $y$"), ["$x$", "$y$"]);
     assert_eq!(with(Style::STRONG, "**a $x_1 * x_2$ b**").len(), 1);
     assert_eq!(
@@ -205,6 +213,8 @@ fn money_shells_and_lisp_are_no_formulas() {
         "$ ls\n$ cd /tmp",
         "(defun $x () `($a ,$b)) |$a$b|",
         r"A regexp: \(foo\|bar\), \(.*\), \([a-z]+\), \(foo\), $\",
+        r"Brackets: \[opt-arg\], \[x\], \[1, 2\], \(see here\), \(a, b\)",
+        r#"In C, "$x\n$" and "%s\t$""#,
         "`$x$` and ``$y^2$``",
         "```sh\n$x^2$\n```\n\n    $x^2$\n",
         "- a\n  ```\n  \\[x^2\\]\n  ```\n",
