@@ -110,7 +110,8 @@ idle_wakes() { # WAY
   done
   idle=$(cat "$scratch/idle" 2>/dev/null || true)
   if [ -n "$idle" ] && [ -d "/proc/$idle" ]; then
-    sleep 1
+    # Threads that had something to do end after 10 s, and take their count with them.
+    sleep 12
     before=$(switches "$idle")
     sleep 5
     echo "idle.$1 $(($(switches "$idle") - before))" >> "$scratch/samples"

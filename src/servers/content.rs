@@ -38,7 +38,7 @@ pub(super) fn text(result: CallToolResult) -> Result<String, ToolFailure> {
 }
 
 /// A piece of what a server sends.
-pub(super) enum Piece {
+pub(super) enum ServerPiece {
     Text(String),
     /// Its kind, and its bytes in base64.
     Picture(String, String),
@@ -46,7 +46,7 @@ pub(super) enum Piece {
     LeftOut(String),
 }
 
-impl Piece {
+impl ServerPiece {
     pub(super) fn into_text(self) -> String {
         match self {
             Self::Text(text) | Self::LeftOut(text) => text,
@@ -55,33 +55,35 @@ impl Piece {
     }
 }
 
-pub(super) fn piece(block: ContentBlock) -> Piece {
+pub(super) fn piece(block: ContentBlock) -> ServerPiece {
     match block {
-        ContentBlock::Text(text) => Piece::Text(text.text),
+        ContentBlock::Text(text) => ServerPiece::Text(text.text),
         ContentBlock::Image(image) => picture(image.mime_type, image.data),
         ContentBlock::Audio(audio) => {
-            Piece::LeftOut(left_out("sound", &audio.mime_type, &audio.data))
+            ServerPiece::LeftOut(left_out("sound", &audio.mime_type, &audio.data))
         }
         ContentBlock::Resource(embedded) => match resource(embedded.resource) {
-            (address, Piece::Text(text)) => Piece::Text(format!("{address}\n{text}")),
-            (address, Piece::LeftOut(text)) => Piece::LeftOut(format!("{address}\n{text}")),
+            (address, ServerPiece::Text(text)) => ServerPiece::Text(format!("{address}\n{text}")),
+            (address, ServerPiece::LeftOut(text)) => {
+                ServerPiece::LeftOut(format!("{address}\n{text}"))
+            }
             (_, picture) => picture,
         },
-        ContentBlock::ResourceLink(link) => Piece::Text(format!(
+        ContentBlock::ResourceLink(link) => ServerPiece::Text(format!(
             "[resource {}: {}]",
             one_line(&link.uri, LONGEST_NAME),
             one_line(&link.name, LONGEST_NAME)
         )),
-        _ => Piece::LeftOut("[something of a kind that agent-q doesn't know]".to_owned()),
+        _ => ServerPiece::LeftOut("[something of a kind that agent-q doesn't know]".to_owned()),
     }
 }
 
 /// A RESOURCE: its address, as a line, and what is there.
-pub(super) fn resource(resource: ResourceContents) -> (String, Piece) {
+pub(super) fn resource(resource: ResourceContents) -> (String, ServerPiece) {
     let address = |uri: &str| format!("[resource {}]", one_line(uri, LONGEST_NAME));
     match resource {
         ResourceContents::TextResourceContents { uri, text, .. } => {
-            (address(&uri), Piece::Text(text))
+            (address(&uri), ServerPiece::Text(text))
         }
         ResourceContents::BlobResourceContents {
             uri,
@@ -91,27 +93,27 @@ pub(super) fn resource(resource: ResourceContents) -> (String, Piece) {
         } => (address(&uri), of_bytes(mime_type.unwrap_or_default(), blob)),
         _ => (
             String::new(),
-            Piece::LeftOut("[a resource of a kind that agent-q doesn't know]".to_owned()),
+            ServerPiece::LeftOut("[a resource of a kind that agent-q doesn't know]".to_owned()),
         ),
     }
 }
 
 /// What DATA in base64, said to be of KIND, is. Text is sent so, too.
-fn of_bytes(kind: String, data: String) -> Piece {
+fn of_bytes(kind: String, data: String) -> ServerPiece {
     let is_text = kind.starts_with("text/") || kind.contains("json") || kind.contains("xml");
     let text = || String::from_utf8(STANDARD.decode(&data).ok()?).ok();
     match is_text.then(text).flatten() {
-        Some(text) => Piece::Text(text),
+        Some(text) => ServerPiece::Text(text),
         None if kind.starts_with("image/") => picture(kind, data),
-        None => Piece::LeftOut(left_out("data", &kind, &data)),
+        None => ServerPiece::LeftOut(left_out("data", &kind, &data)),
     }
 }
 
 /// The picture that DATA says in base64, if hosts take it.
-fn picture(kind: String, data: String) -> Piece {
+fn picture(kind: String, data: String) -> ServerPiece {
     match Picture::read(&data) {
-        Ok(_) => Piece::Picture(kind, data),
-        Err(_) => Piece::LeftOut(left_out("picture", &kind, &data)),
+        Ok(_) => ServerPiece::Picture(kind, data),
+        Err(_) => ServerPiece::LeftOut(left_out("picture", &kind, &data)),
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::connection::ServerConnection;
-use super::content::{Piece, bounded, piece, resource};
+use super::content::{ServerPiece, bounded, piece, resource};
 use super::server::ToolServer;
 use crate::trust::one_line;
 use crate::visible::is_hidden;
@@ -183,11 +183,11 @@ fn said(prompt: GetPromptResult) -> Value {
                 Role::User => "User:",
                 Role::Assistant => "Assistant:",
             };
-            pieces.push(Piece::Text(who.to_owned()));
+            pieces.push(ServerPiece::Text(who.to_owned()));
         }
         let piece = piece(message.content);
-        if is_dialogue && matches!(piece, Piece::Picture(..)) {
-            pieces.push(Piece::Text("(a picture, attached)".to_owned()));
+        if is_dialogue && matches!(piece, ServerPiece::Picture(..)) {
+            pieces.push(ServerPiece::Text("(a picture, attached)".to_owned()));
         }
         pieces.push(piece);
     }
@@ -195,8 +195,8 @@ fn said(prompt: GetPromptResult) -> Value {
 }
 
 /// The answer of PIECES, each with its address.
-fn readable(pieces: Vec<(String, Piece)>) -> Result<Value, String> {
-    let only_left_out = |it: &(String, Piece)| matches!(it.1, Piece::LeftOut(_));
+fn readable(pieces: Vec<(String, ServerPiece)>) -> Result<Value, String> {
+    let only_left_out = |it: &(String, ServerPiece)| matches!(it.1, ServerPiece::LeftOut(_));
     if pieces.is_empty() {
         return Err("The server returned nothing.".to_owned());
     }
@@ -208,18 +208,18 @@ fn readable(pieces: Vec<(String, Piece)>) -> Result<Value, String> {
     let is_one = pieces.len() == 1;
     Ok(answered(pieces.into_iter().map(
         |(address, piece)| match piece {
-            Piece::Text(text) if !is_one => Piece::Text(format!("{address}\n{text}")),
+            ServerPiece::Text(text) if !is_one => ServerPiece::Text(format!("{address}\n{text}")),
             piece => piece,
         },
     )))
 }
 
 /// The text of PIECES, how many characters it had, and the pictures.
-fn answered(pieces: impl IntoIterator<Item = Piece>) -> Value {
+fn answered(pieces: impl IntoIterator<Item = ServerPiece>) -> Value {
     let (mut texts, mut pictures) = (Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
-            Piece::Picture(_, data) if pictures.len() < MOST_PICTURES => pictures.push(data),
+            ServerPiece::Picture(_, data) if pictures.len() < MOST_PICTURES => pictures.push(data),
             piece => texts.push(piece.into_text()),
         }
     }
