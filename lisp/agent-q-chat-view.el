@@ -681,6 +681,7 @@ Buttons count as items, and so do links."
       (when (and position
                  (< position (point-max))
                  (get-text-property position property)
+                 (not (eq t (get-text-property position 'invisible)))
                  (not (agent-q-chat-view-welcome-p (agent-q-render-item-at position)))
                  (not (and (> position (point-min))
                            (eq (get-text-property position property)

@@ -79,6 +79,10 @@
           (should (agent-q-research-test--shows "result:\nFound 1 match .*\n\na.txt:1:a plum"))
           (agent-q-research-test--toggle "▾ research")
           (should-not (agent-q-research-test--shows "grep_project"))
+          ;; Nor does the way from item to item lead to them.
+          (goto-char (point-max))
+          (agent-q-chat-view-previous-item)
+          (should (looking-at-p "▸ research"))
           (write-region "" nil go nil 'silent)
           (agent-q-test-until (agent-q-test-idle-p))
           (should (agent-q-research-test--shows

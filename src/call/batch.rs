@@ -190,12 +190,15 @@ impl PlanMode {
 
 /// What a model that only looks something up is told of a call of TOOL that was ASSESSED as more than safe.
 fn unsafe_in_research(tool: &Tool, assessed: &Assessment) -> String {
-    let why = match assessed.reason.trim_end_matches('.') {
-        "" => format!("{} could change something", tool.name),
-        reason => format!("this call of {} would need consent, as {reason}", tool.name),
+    let name = &tool.name;
+    let why = match (assessed.reason.trim_end_matches('.'), tool.code) {
+        ("", _) => format!("{name} could change something"),
+        // The reason quotes the code, and what macros made of it.
+        (_, Some(_)) => format!("This call of {name} would need consent"),
+        (reason, None) => format!("This call of {name} would need consent: {reason}"),
     };
     format!(
-        "Research only reads and asks no one: {why}. Go on without it, and name in your answer what stays open."
+        "Research only reads and asks no one. {why}. Go on without it, and name in your answer what stays open."
     )
 }
 

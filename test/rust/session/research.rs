@@ -164,7 +164,7 @@ async fn what_is_not_safe_is_refused_and_nobody_is_asked() {
         ["erase", "alter", "research", "eval_form"].map(refused)
     );
     assert!(
-        told[4].starts_with("Error: Research only reads and asks no one: this call of read_file would need consent, as "),
+        told[4].starts_with("Error: Research only reads and asks no one. This call of read_file would need consent: "),
         "{}",
         told[4]
     );
