@@ -521,6 +521,11 @@ mod tests {
                 "<h1>A <i>b</i></h1>c<h3>d</h3><p>e",
                 "# A b\n\nc\n\n### d\n\ne",
             ),
+            (
+                "x<h2><a href='#b'>\u{a7}</a>B</h2><h2>C <a href='#c'>#</a></h2>d",
+                "x\n\n## B\n\n## C\n\nd",
+            ),
+            ("<p>a<p><a href='#b'>#</a>b", "a\n\nb"),
             ("a<br>b<hr>c", "a\nb\n\n---\n\nc"),
             ("<div>a</div><div>b</div>c", "a\nb\nc"),
             (

@@ -221,17 +221,31 @@ impl Writer {
         }
     }
 
-    /// Whether what was written since PLACE is one of SIGNS, which is then gone.
+    /// Whether the words that were written since PLACE are one of SIGNS, which is then gone.
     pub(super) fn drop_since(&mut self, place: usize, signs: &[&str]) -> bool {
-        let is_one = self.depth == 0
-            && self
-                .text
-                .get(place..)
-                .is_some_and(|it| signs.contains(&it.trim()));
-        if is_one {
-            self.text.truncate(place);
+        let Some(written) = self.text.get(place..).filter(|_| self.depth == 0) else {
+            return false;
+        };
+        let (before, word) = match written.rfind(char::is_whitespace) {
+            Some(blank) => written.split_at(blank + 1),
+            None => ("", written),
+        };
+        // What was due before it may be there, such as the sign of a heading.
+        if !signs.contains(&word) || before.contains(char::is_alphanumeric) {
+            return false;
         }
-        is_one
+        match before.trim().is_empty() {
+            true => {
+                // The line ends are due again.
+                self.lines = before.matches('\n').count();
+                self.text.truncate(place);
+            }
+            false => {
+                self.text.truncate(place + before.len());
+                self.blank = Blank::Unfit;
+            }
+        }
+        true
     }
 
     /// The text, and the place that was marked.
