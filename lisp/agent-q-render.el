@@ -217,10 +217,16 @@ Use inside `agent-q-render--with-log'."
 
 (defun agent-q-render-copy (beg end &optional delete)
   "Return the text from BEG to END as it was received, without properties.
+Items that are hidden are left out.
 With DELETE, delete it.  For `filter-buffer-substring-function'."
-  (prog1 (agent-q-markdown-written (min beg end) (max beg end))
+  (let ((from (min beg end)) (to (max beg end)) (parts nil))
+    (while (< from to)
+      (let ((hidden (text-property-any from to 'invisible t)))
+        (push (agent-q-markdown-written from (or hidden to)) parts)
+        (setq from (if hidden (next-single-property-change hidden 'invisible nil to) to))))
     (when delete
-      (delete-region beg end))))
+      (delete-region beg end))
+    (apply #'concat (nreverse parts))))
 
 (defun agent-q-render-last-answer (&optional regexp)
   "Return the last text of the model as it was received, or nil.

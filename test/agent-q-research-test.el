@@ -79,6 +79,7 @@
           (should (agent-q-research-test--shows "result:\nFound 1 match .*\n\na.txt:1:a plum"))
           (agent-q-research-test--toggle "▾ research")
           (should-not (agent-q-research-test--shows "grep_project"))
+          (should-not (string-search "grep_project" (filter-buffer-substring (point-min) (point-max))))
           ;; Nor does the way from item to item lead to them.
           (goto-char (point-max))
           (agent-q-chat-view-previous-item)
