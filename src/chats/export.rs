@@ -8,6 +8,8 @@ use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::ChatError;
 use super::folder::{ChatFolder, ChatId, LONGEST_LINE, LineRead, next_line};
 use super::reader::{Outline, outline, records};
@@ -104,7 +106,7 @@ fn part(record: &Record) -> String {
         Record::Text { text } => format!("\n{}\n", text.trim_end()),
         Record::Call {
             tool, arguments, ..
-        } => format!("\n**{tool}**\n\n{}\n", fenced("json", arguments)),
+        } => format!("\n**{tool}**{}\n", described(arguments)),
         Record::Result {
             outcome, content, ..
         } => {
@@ -123,6 +125,34 @@ fn part(record: &Record) -> String {
         } => format!("\n*{}*\n", message.trim_end()),
         _ => String::new(),
     }
+}
+
+/// Arguments that are Lisp code.
+const CODE: &[&str] = &["form", "source", "new_source"];
+
+/// The longest argument that stands in the line of its call.
+const SHORT: usize = 60;
+
+/// ARGUMENTS, JSON text, as what follows the name of their tool: short ones in its line, code and long texts
+/// below as they are.
+fn described(arguments: &str) -> String {
+    let Ok(Value::Object(named)) = serde_json::from_str(arguments) else {
+        return format!("\n\n{}", fenced("", arguments));
+    };
+    let (mut line, mut below) = (String::new(), String::new());
+    for (name, value) in &named {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        if CODE.contains(&name.as_str()) {
+            below.push_str(&format!("\n\n{}", fenced("lisp", &text)));
+        } else if text.len() > SHORT || text.contains(['\n', '`']) {
+            below.push_str(&format!("\n\n{name}:\n\n{}", fenced("", &text)));
+        } else {
+            line.push_str(&format!(" {name}: `{text}`"));
+        }
+    }
+    line + &below
 }
 
 /// TEXT in a fence that nothing in it ends.

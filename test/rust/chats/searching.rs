@@ -261,3 +261,40 @@ fn each_exported_call_has_its_result_and_what_it_made() {
     let places: Vec<usize> = order.iter().map(|it| exported.find(it).unwrap()).collect();
     assert!(places.is_sorted(), "{exported}");
 }
+
+#[test]
+fn an_exported_call_shows_code_as_code_and_short_arguments_in_its_line() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = ChatFolder::new(home.path());
+    let call = |call, arguments: &str| Record::Call {
+        call,
+        tool: "eval_form".to_owned(),
+        arguments: arguments.to_owned(),
+        after: None,
+    };
+    write(
+        &folder,
+        1,
+        [
+            turn(1, "one"),
+            call(
+                1,
+                r#"{"form": "(print \"a ```\")\n(f)", "package": "BANK", "limit": 3}"#,
+            ),
+            call(2, r#"{"reason": "two\nlines"}"#),
+            call(3, "{\"form\": \"cut"),
+            call(4, "{}"),
+        ],
+    );
+    let mut output = Vec::new();
+    markdown(&folder, &id(1), &mut output, Path::new("out.md")).unwrap();
+    let exported = String::from_utf8(output).unwrap();
+    for shown in [
+        "\n**eval_form** package: `BANK` limit: `3`\n\n````lisp\n(print \"a ```\")\n(f)\n````\n",
+        "\n**eval_form**\n\nreason:\n\n```\ntwo\nlines\n```\n",
+        "\n**eval_form**\n\n```\n{\"form\": \"cut\n```\n",
+        "\n**eval_form**\n",
+    ] {
+        assert!(exported.contains(shown), "{exported}");
+    }
+}
