@@ -47,7 +47,7 @@ use super::process::{self, ServerPipes, ServerProcess};
 use super::settings::{ServerCommand, ServerPlace, ServerSettings};
 use crate::log::Causes;
 use crate::provider::http::http_for;
-use crate::runtime::held;
+use crate::runtime::{self, held};
 use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
 use crate::trust::one_line;
@@ -673,7 +673,9 @@ impl Drop for PendingCall {
                 .send_notification(CancelledNotification::new(cancelled).into())
                 .await;
         };
-        if let Ok(handle) = tokio::runtime::Handle::try_current() {
+        // It may be dropped on Emacs's thread.
+        let current = tokio::runtime::Handle::try_current().ok();
+        if let Some(handle) = current.or_else(|| runtime::handle().cloned()) {
             handle.spawn(told);
         }
     }

@@ -15,10 +15,10 @@ use super::output::ServerLog;
 use super::process::ServerProcess;
 use super::settings::{ServerPlace, ServerSettings};
 use crate::protocol::{Emacs, Event};
-use crate::runtime::held;
+use crate::runtime::{held, on_emacs};
 use crate::tool::registry::Registry;
 use crate::tool::schema::Strangers;
-use crate::tool::work::{WorkContext, joined, off_emacs};
+use crate::tool::work::{WorkContext, joined};
 use crate::tool::{Arguments, Origin, Parameter, Runner, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 use crate::visible::is_hidden;
@@ -433,7 +433,7 @@ impl ToolServer {
         let (server, own) = (Arc::clone(self), own.to_owned());
         let run = move |arguments: Arguments, context: WorkContext| {
             let (server, own) = (Arc::clone(&server), own.clone());
-            off_emacs(async move { server.call(own, &arguments, &context).await })
+            on_emacs::elsewhere(async move { server.call(own, &arguments, &context).await })
         };
         let runner = Runner::Server(Arc::new(move |arguments, context| {
             Box::pin(run(arguments, context))
