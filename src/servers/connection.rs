@@ -39,6 +39,7 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::content;
@@ -58,6 +59,9 @@ const LISTING: Duration = Duration::from_secs(30);
 /// The most pages of a list that are read, and the most tools.
 const MOST_PAGES: usize = 50;
 pub(super) const MOST_TOOLS: usize = 500;
+
+/// How long what a server that failed has still to say is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How long a call may take, however often the server says that it goes on.
 const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
@@ -218,9 +222,14 @@ pub(super) async fn connect(
         ServerPlace::Command(command) => {
             let (process, pipes) = started(command).await?;
             let heard = Arc::<Heard>::default();
-            let transport = transport(pipes, &heard, log)
+            let (transport, errors) = transport(pipes, &heard, log)
                 .map_err(|error| format!("its pipes can't be used: {error}"))?;
-            meet(transport, settings.timeout(), heard, log, Some(process)).await
+            let met = meet(transport, settings.timeout(), heard, log, Some(process)).await;
+            if met.is_err() {
+                // What it wrote last says why, and may still be on its way.
+                let _ = tokio::time::timeout(LAST_WORDS, errors).await;
+            }
+            met
         }
         ServerPlace::Address {
             url,
@@ -266,32 +275,35 @@ async fn started(command: &ServerCommand) -> Result<(Arc<ServerProcess>, ServerP
     }
 }
 
-/// The messages through PIPES; what comes through the one for errors goes into LOG.
+/// The messages through PIPES; what comes through the one for errors goes into LOG, until the task ends.
 fn transport(
     pipes: ServerPipes,
     heard: &Arc<Heard>,
     log: &Arc<ServerLog>,
-) -> io::Result<AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>> {
+) -> io::Result<(
+    AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>,
+    JoinHandle<()>,
+)> {
     let output = pipe::Receiver::from_owned_fd(pipes.output)?;
     let input = pipe::Sender::from_owned_fd(pipes.input)?;
-    follow(pipes.errors, Arc::clone(log))?;
+    let errors = follow(pipes.errors, Arc::clone(log))?;
     let heard = Arc::clone(heard);
     let output = Limited::new(output, move |trouble| {
         held(&heard.trouble).get_or_insert_with(|| trouble.to_owned());
     });
-    Ok(AsyncRwTransport::new(output, input).with_max_line_length(2 * LONGEST_MESSAGE))
+    let messages = AsyncRwTransport::new(output, input).with_max_line_length(2 * LONGEST_MESSAGE);
+    Ok((messages, errors))
 }
 
 /// Adds what comes through ERRORS to LOG, until its end.
-fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> io::Result<()> {
+fn follow(errors: OwnedFd, log: Arc<ServerLog>) -> io::Result<JoinHandle<()>> {
     let mut errors = pipe::Receiver::from_owned_fd(errors)?;
-    tokio::spawn(async move {
+    Ok(tokio::spawn(async move {
         let mut buffer = vec![0; 8 * 1024];
         while let Ok(read @ 1..) = errors.read(&mut buffer).await {
             log.add(&String::from_utf8_lossy(&buffer[..read]));
         }
-    });
-    Ok(())
+    }))
 }
 
 /// The first words with a server.
