@@ -12,7 +12,7 @@ pub fn draw(formula: &str) -> Option<String> {
         rest: formula,
         depth: 0,
     };
-    let drawn = drawer.sequence(End::Text)?;
+    let drawn = drawer.sequence(SequenceEnd::Text)?;
     let lines: Vec<String> = drawn.split('\n').map(in_one_line).collect();
     let text = lines.join("\n");
     (!text.trim().is_empty()).then_some(text)
@@ -25,7 +25,7 @@ fn in_one_line(line: &str) -> String {
 
 /// What ends a sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum SequenceEnd {
     Text,
     Brace,
     Bracket,
@@ -48,7 +48,7 @@ impl<'t> Drawer<'t> {
     }
 
     /// What stands before END, which is taken too.
-    fn sequence(&mut self, end: End) -> Option<String> {
+    fn sequence(&mut self, end: SequenceEnd) -> Option<String> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return None;
@@ -56,10 +56,10 @@ impl<'t> Drawer<'t> {
         let mut drawn = String::new();
         loop {
             match self.next() {
-                None if end == End::Text => break,
+                None if end == SequenceEnd::Text => break,
                 None => return None,
-                Some('}') if end == End::Brace => break,
-                Some(']') if end == End::Bracket => break,
+                Some('}') if end == SequenceEnd::Brace => break,
+                Some(']') if end == SequenceEnd::Bracket => break,
                 Some(sign) => self.put(sign, &mut drawn)?,
             }
         }
@@ -71,7 +71,7 @@ impl<'t> Drawer<'t> {
     fn put(&mut self, sign: char, drawn: &mut String) -> Option<()> {
         match sign {
             '\\' => return self.put_command(drawn),
-            '{' => drawn.push_str(&self.sequence(End::Brace)?),
+            '{' => drawn.push_str(&self.sequence(SequenceEnd::Brace)?),
             '^' | '_' => {
                 let script = if sign == '^' { raised } else { lowered };
                 self.skip_blanks();
@@ -211,7 +211,7 @@ impl<'t> Drawer<'t> {
         let degree = match self.rest.strip_prefix('[') {
             Some(rest) => {
                 self.rest = rest;
-                self.sequence(End::Bracket)?
+                self.sequence(SequenceEnd::Bracket)?
             }
             None => String::new(),
         };
@@ -234,7 +234,7 @@ impl<'t> Drawer<'t> {
         self.skip_blanks();
         let sign = self.next()?;
         if sign == '{' {
-            return self.sequence(End::Brace);
+            return self.sequence(SequenceEnd::Brace);
         }
         if matches!(sign, '^' | '_' | '&') {
             return None;
