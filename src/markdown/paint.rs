@@ -587,8 +587,15 @@ fn is_in_prose(formula: &Formula, painted: &Painted, ends: &[usize]) -> bool {
         }
         _ => true,
     };
+    // HTML ends a block that looks as if it went on.
+    let in_one = |starts: &[usize]| {
+        let next = starts.partition_point(|it| *it <= range.start);
+        starts.get(next).is_none_or(|it| *it >= range.end)
+    };
     let prose = [Style::CODE, Style::BLOCK, Style::FENCE, Style::MARKUP];
     prose.iter().all(|it| !run.style.has(*it))
+        && in_one(&painted.blocks)
+        && in_one(&painted.items)
         && more.iter().all(|it| it.style == run.style)
         && painted.parts.iter().all(apart)
 }
