@@ -175,7 +175,8 @@
      agent-q-rules-describe agent-q-audit-describe agent-q-context-show agent-q-context-visit
      agent-q-context-remove agent-q-changes-image-source agent-q-changes-image-restore
      agent-q-drift-visit agent-q-drift-compare agent-q-drift-put agent-q-drift-load
-     agent-q-drift-forget))
+     agent-q-drift-forget agent-q-servers-toggle agent-q-servers-start agent-q-servers-stop
+     agent-q-servers-show-log agent-q-servers-forbid))
   "What commands need: lists of a function or variable and of commands.
 They can be used where it is non-nil.")
 
