@@ -30,6 +30,13 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_ASKPASS", "false"),
+    // Settings that count before those of repositories, in the place of any that Emacs has, which may hold
+    // passwords. Files that edits may make can look like a repository, and name programs.
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
     ("SSH_ASKPASS", "false"),
     ("SSH_ASKPASS_REQUIRE", "force"),
     ("SUDO_ASKPASS", "false"),
