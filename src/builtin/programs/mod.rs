@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use self::environment::Environment;
 pub use self::environment::is_secret;
-use self::plain::{Changes, fetches, plain, runner};
+use self::plain::{Changes, is_fetcher, names_fetcher, plain, runner};
 pub use self::running::in_own_group;
 use self::running::{CommandLine, Ended, Left, Printed, ProgramEnd, run};
 use super::files::reading::{texts, texts_parameter};
@@ -127,8 +127,10 @@ fn look(
     if file.starts_with(policy.root()) {
         concerns.push("it is a file of the project, which edits can change".to_owned());
     }
-    let real = file.file_name().map(|it| it.to_string_lossy());
-    let runner = runner(name).or_else(|| runner(&real.unwrap_or_default()));
+    let real = file.file_name().unwrap_or_default().to_string_lossy();
+    let runner = runner(name).or_else(|| runner(&real));
+    let fetches = [name, &real].iter().any(|it| is_fetcher(it))
+        || (runner.is_some() && given.iter().any(|it| names_fetcher(it)));
     concerns.extend(runner.map(|what| format!("it is {what}")));
     let plain = match concerns.is_empty() && !program.contains('/') {
         true => plain(name, &given),
@@ -150,7 +152,7 @@ fn look(
             file,
             directory: folder.path,
             only_looks: plain.is_some_and(|it| it.changes == Changes::Nothing),
-            provenance: match fetches(name) {
+            provenance: match fetches {
                 true => Provenance::Foreign,
                 false => Provenance::Own,
             },
@@ -250,6 +252,10 @@ fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<Str
                     .map(|(at, _)| &argument[at..]),
             );
         }
+        // What goes to the program is the text itself, but it may leave out the blanks.
+        let trimmed = parts.iter().filter(|it| !it.contains('\n'));
+        let trimmed: Vec<&str> = trimmed.map(|it| it.trim()).collect();
+        parts.extend(trimmed);
         concerns.extend(
             parts
                 .into_iter()
@@ -262,8 +268,9 @@ fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<Str
 
 /// The same of PART of an argument.
 fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<String> {
-    let part = part.trim();
-    if part.is_empty() || part.contains('\n') {
+    // A text of several lines is prose, unless a file is called so.
+    let is_prose = || part.contains('\n') && folder.path.join(part).symlink_metadata().is_err();
+    if part.trim().is_empty() || is_prose() {
         return None;
     }
     let is_absolute = part.starts_with(['/', '~']);
