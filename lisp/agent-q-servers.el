@@ -74,6 +74,9 @@ model finds them by more_tools; see \\[agent-q-servers-list]."
 (defconst agent-q-servers--longest-entry 4000
   "The most characters of an entry: the user has to read all of it.")
 
+(defconst agent-q-servers--longest-name 60
+  "The most characters of the name of an entry, which requests and the model are told.")
+
 (defcustom agent-q-servers-allowed-file (locate-user-emacs-file "agent-q/tool-servers.eld")
   "The file that says which servers of projects you have allowed."
   :type 'file
@@ -119,9 +122,12 @@ PROBLEM says why there are none."
                 :mark (secure-hash 'sha256 (format "%s\0%s\0%s" root name text)))))
     (condition-case failure
         (setf (agent-q-servers--entry-properties made)
-              (if (< agent-q-servers--longest-entry (length text))
-                  (user-error "Its entry is longer than anybody would read: %d characters" (length text))
-                (agent-q-servers--properties-of entry root)))
+              (cond ((or (< agent-q-servers--longest-name (length name))
+                         (not (equal name (agent-q-text-visible-line name agent-q-servers--longest-name))))
+                     (user-error "Its name is too long or has characters that can't be seen"))
+                    ((< agent-q-servers--longest-entry (length text))
+                     (user-error "Its entry is longer than anybody would read: %d characters" (length text)))
+                    (t (agent-q-servers--properties-of entry root))))
       (error (setf (agent-q-servers--entry-problem made) (error-message-string failure))))
     made))
 

@@ -379,6 +379,8 @@ a server, allows."
                           (place . ((url . 5)))
                           (program . ((command . ["a"])))
                           (text . "a")
+                          (,(intern "two\nlines") . ((command . "a")))
+                          (,(intern (concat "name" (make-string 60 ?x))) . ((command . "a")))
                           (nothing . nil)
                           (endless . ((command . "sh") (args . ["-c" ,(concat (make-string 5000 ?\s) end)])))
                           (wordy . ((command . "sh") (args . ["-c" ,(concat (make-string 1500 ?\s) end)]))))))))
@@ -391,6 +393,8 @@ a server, allows."
                          ("place" . "Its address is not a string")
                          ("program" . "Its command is not a string")
                          ("text" . "Its entry is not an object")
+                         ("two" . "Its name is too long or has characters")
+                         ("namexx" . "Its name is too long")
                          ("endless" . "longer than anybody would read")))
           (agent-q-test-find name)
           (should (string-match-p problem (error-message-string
