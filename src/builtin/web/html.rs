@@ -126,7 +126,7 @@ const LONGEST_TITLE: usize = 200;
 /// How deep lists are indented.
 const DEEPEST_LIST: usize = 10;
 
-/// How many elements may be open within a skipped one before more are not counted.
+/// How many lists may be open, and elements within a skipped one, before more are not counted.
 const DEEPEST: usize = 200;
 
 /// An element that is left out, with the elements that are open in it.
@@ -311,6 +311,9 @@ impl PageReader<'_> {
             _ => {
                 let lines = if self.lists.is_empty() { 2 } else { 1 };
                 self.writer.block(lines);
+                if self.lists.len() >= DEEPEST {
+                    return;
+                }
                 let first = attribute(tag, "start").and_then(|it| it.parse().ok());
                 self.lists.push(match name {
                     "ol" => List::Numbers(first.unwrap_or(1)),
