@@ -75,7 +75,8 @@ model finds them by more_tools; see \\[agent-q-servers-list]."
   "The most characters of an entry: the user has to read all of it.")
 
 (defconst agent-q-servers--longest-name 60
-  "The most characters of the name of an entry, which requests and the model are told.")
+  "The most characters of the name of an entry.
+Requests and the model are told it.")
 
 (defcustom agent-q-servers-allowed-file (locate-user-emacs-file "agent-q/tool-servers.eld")
   "The file that says which servers of projects you have allowed."

@@ -123,7 +123,9 @@ fn look(
         _ => format!(" in {}", spelled(&folder.shown(), 300)),
     });
     let name = program.rsplit('/').next().unwrap_or(program);
-    let mut concerns = concerns(&given, &folder, policy);
+    let named = concerns(&given, &folder, policy);
+    let private = named.iter().filter_map(|it| it.private.clone()).collect();
+    let mut concerns: Vec<String> = named.into_iter().map(|it| it.why).collect();
     if file.starts_with(policy.root()) {
         concerns.push("it is a file of the project, which edits can change".to_owned());
     }
@@ -156,6 +158,7 @@ fn look(
                 true => Provenance::Foreign,
                 false => Provenance::Own,
             },
+            private,
             environment: environment.variables,
         })),
         ..FoundForCall::default()
@@ -231,9 +234,18 @@ fn executable(program: &str, folder: &Path, path: &[PathBuf]) -> Result<PathBuf,
     })
 }
 
+/// A file that an argument names.
+#[derive(PartialEq)]
+struct NamedFile {
+    /// What the user has to know of it.
+    why: String,
+    /// Where it is, if it is private.
+    private: Option<PathBuf>,
+}
+
 /// What the user has to know of the arguments GIVEN: those that name private files, or files outside of the
 /// project.
-fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<String> {
+fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<NamedFile> {
     let mut concerns = Vec::new();
     for argument in given {
         // As in --file=NAME, HEAD:NAME and -fNAME.
@@ -267,7 +279,7 @@ fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<Str
 }
 
 /// The same of PART of an argument.
-fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<String> {
+fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<NamedFile> {
     // A text of several lines is prose, unless a file is called so.
     let is_prose = || part.contains('\n') && folder.path.join(part).symlink_metadata().is_err();
     if part.trim().is_empty() || is_prose() {
@@ -279,26 +291,28 @@ fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<String>
         false => folder.path.join(part).to_string_lossy().into_owned(),
     };
     let shown = spelled(part, 100);
+    let private = |pattern: &str, path: PathBuf| NamedFile {
+        why: format!("names '{shown}', which may hold secrets (private files: {pattern})"),
+        private: Some(path),
+    };
+    let outside = || NamedFile {
+        why: format!("names '{shown}', which is outside the project"),
+        private: None,
+    };
     match policy.judge(&path) {
-        PathVerdict::Private { pattern, .. } => Some(format!(
-            "names '{shown}', which may hold secrets (private files: {pattern})"
-        )),
+        PathVerdict::Private { pattern, resolved } => Some(private(&pattern, resolved.path)),
         PathVerdict::Outside(it)
             if is_absolute || it.kind != PathKind::Missing || part.contains("..") =>
         {
             // The folder itself was asked about.
-            (!it.path.starts_with(&folder.path))
-                .then(|| format!("names '{shown}', which is outside the project"))
+            (!it.path.starts_with(&folder.path)).then(outside)
         }
         PathVerdict::Refused(_) => {
-            let private = policy.private_files().matching(Path::new(&path));
-            match private {
-                Some(pattern) => Some(format!(
-                    "names '{shown}', which may hold secrets (private files: {pattern})"
-                )),
-                None => {
-                    is_absolute.then(|| format!("names '{shown}', which is outside the project"))
-                }
+            let path = PathBuf::from(path);
+            let pattern = policy.private_files().matching(&path);
+            match pattern.map(str::to_owned) {
+                Some(pattern) => Some(private(&pattern, path)),
+                None => is_absolute.then(outside),
             }
         }
         PathVerdict::Inside(_) | PathVerdict::Outside(_) => None,
@@ -325,6 +339,9 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
         false => stamps(&context).await?,
     };
     context.go_on()?;
+    for file in &found.private {
+        context.workspace.may_leak(file);
+    }
     // Its end is seen to even where nobody waits for it any more.
     let stop = context.cancel.child_token();
     let _stopped_with_this = stop.clone().drop_guard();

@@ -525,6 +525,21 @@ async fn no_name_of_a_file_hides_where_it_leads() {
     assert_eq!(rules.len(), 2, "{reason}");
 }
 
+/// As requests for pages say what the chat has read.
+#[tokio::test]
+async fn a_private_file_that_a_program_may_read_is_known() {
+    let ground = Ground::open(&[(".env", "k=1"), ("a.txt", "")]);
+    let known = || ground.bench.batch.workspace.known_secrets();
+    for (name, is_private) in [("a.txt", false), (".env", true)] {
+        let read = ground
+            .run(json!({"program": "cat", "arguments": [name]}))
+            .await;
+        assert_eq!(read.outcome, CallOutcome::Succeeded, "{}", read.content);
+        let is_known = known().iter().any(|it| it.ends_with(".env"));
+        assert_eq!(is_known, is_private, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn what_programs_bring_from_elsewhere_is_foreign() {
     for (arguments, is_foreign) in [
