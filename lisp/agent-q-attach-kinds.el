@@ -292,7 +292,8 @@ The end is t, or a sentence on what went wrong."
           (make-process
            :name "agent-q-git" :buffer buffer :noquery t :connection-type 'pipe
            :coding 'utf-8-unix
-           :command `("git" "-c" "core.fsmonitor=false" "-c" "core.quotePath=false" ,@arguments)
+           :command `("git" "-c" "safe.bareRepository=explicit" "-c" "core.fsmonitor=false"
+                      "-c" "core.quotePath=false" ,@arguments)
            :sentinel
            (lambda (process _event)
              (unless (process-live-p process)

@@ -71,6 +71,13 @@ model finds them by more_tools; see \\[agent-q-servers-list]."
 (defconst agent-q-servers--largest-file 100000
   "The most bytes of such a file that are read.")
 
+(defconst agent-q-servers--longest-entry 4000
+  "The most characters of an entry: the user has to read all of it.")
+
+(defconst agent-q-servers--longest-name 60
+  "The most characters of the name of an entry.
+Requests and the model are told it.")
+
 (defcustom agent-q-servers-allowed-file (locate-user-emacs-file "agent-q/tool-servers.eld")
   "The file that says which servers of projects you have allowed."
   :type 'file
@@ -110,27 +117,39 @@ PROBLEM says why there are none."
 
 (defun agent-q-servers--entry-of (root name entry)
   "Return the entry of the server NAME of the project in ROOT; ENTRY is its JSON."
-  (let ((made (make-agent-q-servers--entry
-               :root root :name name
-               :mark (secure-hash 'sha256 (format "%s\0%s\0%s" root name
-                                                  (agent-q-json-encode entry))))))
+  (let* ((text (agent-q-json-encode entry))
+         (made (make-agent-q-servers--entry
+                :root root :name name
+                :mark (secure-hash 'sha256 (format "%s\0%s\0%s" root name text)))))
     (condition-case failure
         (setf (agent-q-servers--entry-properties made)
-              (agent-q-servers--properties-of entry root))
+              (cond ((or (< agent-q-servers--longest-name (length name))
+                         (not (equal name (agent-q-text-visible-line name agent-q-servers--longest-name))))
+                     (user-error "Its name is too long or has characters that can't be seen"))
+                    ((< agent-q-servers--longest-entry (length text))
+                     (user-error "Its entry is longer than anybody would read: %d characters" (length text)))
+                    (t (agent-q-servers--properties-of entry root))))
       (error (setf (agent-q-servers--entry-problem made) (error-message-string failure))))
     made))
 
 (defun agent-q-servers--properties-of (entry root)
   "Return the properties of the server in ENTRY, JSON, of the project in ROOT."
-  (let ((pairs (lambda (key)
-                 (let ((object (gethash key entry)) (pairs nil))
-                   (when (hash-table-p object)
-                     (maphash (lambda (name value) (push (cons name value) pairs)) object))
-                   (nreverse pairs)))))
+  (unless (hash-table-p entry) (user-error "Its entry is not an object"))
+  (let* ((text (lambda (value what)
+                 (if (stringp value) value (user-error "%s is not a string" what))))
+         (pairs (lambda (key)
+                  (let ((object (gethash key entry)) (pairs nil))
+                    (when (hash-table-p object)
+                      (maphash (lambda (name value) (push (cons name (funcall text value name)) pairs))
+                               object))
+                    (nreverse pairs)))))
     (cond ((gethash "url" entry)
-           (list :url (gethash "url" entry) :headers (funcall pairs "headers")))
-          ((stringp (gethash "command" entry))
-           (list :command (cons (gethash "command" entry) (append (gethash "args" entry) nil))
+           (list :url (funcall text (gethash "url" entry) "Its address") :headers (funcall pairs "headers")))
+          ((gethash "command" entry)
+           (unless (sequencep (gethash "args" entry)) (user-error "Its arguments are not a list"))
+           (list :command (cons (funcall text (gethash "command" entry) "Its command")
+                                (mapcar (lambda (it) (funcall text it "An argument of its command"))
+                                        (gethash "args" entry)))
                  :env (funcall pairs "env") :directory root))
           (t (user-error "It has neither a command nor an address")))))
 
@@ -236,21 +255,21 @@ It stays, as a server with another name would be another one.")
     (user-error "%s" (agent-q-servers--entry-problem entry)))
   (let* ((properties (agent-q-servers--entry-properties entry))
          (name (agent-q-text-visible-line (agent-q-servers--entry-name entry)))
+         (whole (lambda (text) (agent-q-text-visible-line text agent-q-servers--longest-entry)))
          (pairs (lambda (title alist)
                   (dolist (pair alist)
-                    (princ (format "%-12s %s=%s\n" title (agent-q-text-visible-line (car pair))
-                                   (agent-q-text-visible-line (format "%s" (cdr pair)) 1000)))
+                    (princ (format "%-12s %s=%s\n" title (funcall whole (car pair))
+                                   (funcall whole (cdr pair))))
                     (setq title "")))))
     (agent-q-text-with-page "*agent-q tool server*"
       (princ (format "The project in %s wants to use the MCP server %s.\n\n"
                      (abbreviate-file-name (agent-q-servers--entry-root entry)) name))
       (let ((title "Command:"))
         (dolist (word (plist-get properties :command))
-          (princ (format "%-12s %s\n" title (agent-q-text-visible-line word 1000)))
+          (princ (format "%-12s %s\n" title (funcall whole word)))
           (setq title "")))
       (when (plist-get properties :url)
-        (princ (format "Address:     %s\n"
-                       (agent-q-text-visible-line (plist-get properties :url) 1000))))
+        (princ (format "Address:     %s\n" (funcall whole (plist-get properties :url)))))
       (funcall pairs "Environment:" (plist-get properties :env))
       (funcall pairs "Headers:" (plist-get properties :headers))
       (princ "\n${NAME} is filled in with your environment's variable of that name.

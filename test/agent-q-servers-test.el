@@ -366,6 +366,49 @@ a server, allows."
                        '("a" "magic" "b")))
         (kill-buffer "*agent-q tool servers*")))))
 
+(ert-deftest agent-q-servers-of-a-project-with-odd-entries-are-told-of ()
+  (let ((agent-q-servers-allowed-file (make-temp-name (expand-file-name "allowed" agent-q-test-directory)))
+        (end "; touch /tmp/end-of-it") (shown nil))
+    (agent-q-servers-test-calling nil nil
+      (agent-q-test-files-write
+       ".mcp.json"
+       (json-encode `((mcpServers
+                       . ((number . ((command . "a") (args . [1])))
+                          (object . ((command . "a") (args . ((b . "c")))))
+                          (port . ((command . "a") (env . ((PORT . 8080)))))
+                          (place . ((url . 5)))
+                          (program . ((command . ["a"])))
+                          (text . "a")
+                          (,(intern "two\nlines") . ((command . "a")))
+                          (,(intern (concat "name" (make-string 60 ?x))) . ((command . "a")))
+                          (nothing . nil)
+                          (endless . ((command . "sh") (args . ["-c" ,(concat (make-string 5000 ?\s) end)])))
+                          (wordy . ((command . "sh") (args . ["-c" ,(concat (make-string 1500 ?\s) end)]))))))))
+      (agent-q-servers-list)
+      (with-current-buffer "*agent-q tool servers*"
+        (pcase-dolist (`(,name . ,problem)
+                       '(("number" . "An argument of its command is not a string")
+                         ("object" . "Its arguments are not a list")
+                         ("port" . "PORT is not a string")
+                         ("place" . "Its address is not a string")
+                         ("program" . "Its command is not a string")
+                         ("text" . "Its entry is not an object")
+                         ("two" . "Its name is too long or has characters")
+                         ("namexx" . "Its name is too long")
+                         ("endless" . "longer than anybody would read")))
+          (agent-q-test-find name)
+          (should (string-match-p problem (error-message-string
+                                           (should-error (agent-q-test-press "s") :type 'user-error)))))
+        ;; All that runs is there to be read.
+        (cl-letf (((symbol-function 'yes-or-no-p)
+                   (lambda (_)
+                     (setq shown (with-current-buffer "*agent-q tool server*" (buffer-string)))
+                     nil)))
+          (agent-q-test-find "wordy")
+          (should-error (agent-q-test-press "s") :type 'user-error))
+        (should (string-search end shown))
+        (kill-buffer)))))
+
 (ert-deftest agent-q-servers-are-reached-by-http ()
   (let* ((agent-q-servers-test-trace (make-temp-file (expand-file-name "trace" agent-q-test-directory)))
          (process-environment (cons (concat "TOOL_SERVER_TRACE=" agent-q-servers-test-trace)

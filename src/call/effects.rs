@@ -155,11 +155,17 @@ impl Executor {
         let settled = match is_harmless(&question, batch).await {
             true => Some(EffectDecision::Allow),
             false => {
+                let reads = question.kind == EffectKind::ReadPrivate;
+                let files = question.files.clone();
                 let asking = Asking::new(self, call, batch, question);
-                tokio::select! {
+                let settled = tokio::select! {
                     () = withdrawn.cancelled() => None,
                     decision = asking.settle() => Some(decision),
+                };
+                if reads && settled == Some(EffectDecision::Allow) {
+                    files.iter().for_each(|it| batch.workspace.may_leak(it));
                 }
+                settled
             }
         };
         if let Some(decision) = settled {

@@ -79,6 +79,8 @@ fn failure(message: &str) -> FileError {
 fn git(root: &Path, arguments: &[&str], index: Option<&Path>) -> Result<String, FileError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(root);
+    // Files that edits may make can look like a repository, and name programs.
+    command.args(["-c", "safe.bareRepository=explicit"]);
     command
         .args(arguments)
         .env("GIT_OPTIONAL_LOCKS", "0")

@@ -61,20 +61,19 @@ impl ServerCommand {
     /// All of its environment: what may hold a secret reaches it only when the user says so.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
-        let inherited = self
-            .environment
-            .iter()
-            .filter(|(name, _)| !is_secret(name) && !self.own.iter().any(|(own, _)| own == name));
+        let inherited = self.environment.iter().filter(|(name, value)| {
+            !is_secret(name, value) && !self.own.iter().any(|(own, _)| own == name)
+        });
         inherited.chain(&self.own).cloned().collect()
     }
 
     /// The names of what it doesn't get of Emacs's environment.
     #[must_use]
     pub fn withheld(&self) -> Vec<&str> {
-        let names = self.environment.iter().map(|(name, _)| name.as_str());
-        names
-            .filter(|name| is_secret(name) && !self.own.iter().any(|(own, _)| own == name))
-            .collect()
+        let secret = self.environment.iter().filter(|(name, value)| {
+            is_secret(name, value) && !self.own.iter().any(|(own, _)| own == name)
+        });
+        secret.map(|(name, _)| name.as_str()).collect()
     }
 }
 

@@ -111,6 +111,8 @@ pub struct FoundProgram {
     pub only_looks: bool,
     /// Where what it prints comes from.
     pub provenance: Provenance,
+    /// The private files that its arguments name.
+    pub private: Vec<PathBuf>,
     /// Emacs's environment.
     pub environment: Vec<String>,
 }

@@ -40,6 +40,8 @@ type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
 pub struct Workspace {
     ground: Mutex<(ProjectSettings, Judged)>,
     seen: Mutex<HashMap<PathBuf, Seen>>,
+    /// Private files that programs and code were allowed to read.
+    leaked: Mutex<BTreeSet<PathBuf>>,
     /// Of the Lisp files that the model has changed, by their paths: what of their text the image was
     /// given, in any order.
     compiled: Mutex<HashMap<PathBuf, String>>,
@@ -244,6 +246,20 @@ impl Workspace {
             .into_iter()
             .map(|path| (path.clone(), stamp(&path)))
             .collect()
+    }
+
+    /// Notes that a program or code may read the private file at PATH.
+    pub fn may_leak(&self, path: &Path) {
+        held(&self.leaked).insert(path.to_owned());
+    }
+
+    /// The private files whose text the model may know.
+    #[must_use]
+    pub fn known_secrets(&self) -> BTreeSet<PathBuf> {
+        let private = self.private_files();
+        let seen: Vec<PathBuf> = held(&self.seen).keys().cloned().collect();
+        let seen = seen.into_iter().filter(|it| private.matching(it).is_some());
+        seen.chain(held(&self.leaked).iter().cloned()).collect()
     }
 
     fn knows(&self, path: &Path, version: Version) {

@@ -30,6 +30,13 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_ASKPASS", "false"),
+    // Settings that count before those of repositories, in the place of any that Emacs has, which may hold
+    // passwords. Files that edits may make can look like a repository, and name programs.
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
     ("SSH_ASKPASS", "false"),
     ("SSH_ASKPASS_REQUIRE", "force"),
     ("SUDO_ASKPASS", "false"),
@@ -40,7 +47,7 @@ const FIXED: &[(&str, &str)] = &[
 pub(super) fn for_programs(variables: &[String]) -> Vec<(OsString, OsString)> {
     let fixed = |name: &str| FIXED.iter().any(|(it, _)| *it == name);
     let passed = set(variables).into_iter();
-    let passed = passed.filter(|(name, _)| !fixed(name) && !is_secret(name));
+    let passed = passed.filter(|(name, value)| !fixed(name) && !is_secret(name, value));
     let all = passed.chain(FIXED.iter().copied());
     all.map(|(name, value)| (name.into(), value.into()))
         .collect()
@@ -48,8 +55,9 @@ pub(super) fn for_programs(variables: &[String]) -> Vec<(OsString, OsString)> {
 
 /// The names of those of VARIABLES that programs don't get.
 pub(super) fn withheld(variables: &[String]) -> Vec<&str> {
-    let names = set(variables).into_iter().map(|(name, _)| name);
-    names.filter(|name| is_secret(name)).collect()
+    let secret = set(variables).into_iter();
+    let secret = secret.filter(|(name, value)| is_secret(name, value));
+    secret.map(|(name, _)| name).collect()
 }
 
 /// VARIABLES that are set.
@@ -102,17 +110,112 @@ const ENDINGS: &[&str] = &[
     "ENCRYPTIONKEY",
 ];
 
-/// Whether the variable NAME may hold a secret. One for a socket or the shell's directory doesn't.
+/// Last words of names that say that a value, though it looks like a secret, is only an identifier.
+const IDENTIFIERS: &[&str] = &[
+    "ID",
+    "UUID",
+    "GUID",
+    "HASH",
+    "SHA",
+    "COMMIT",
+    "REV",
+    "REVISION",
+    "VERSION",
+    "DIGEST",
+    "CHECKSUM",
+    "FINGERPRINT",
+    "STREAM",
+    "BRANCH",
+    "TAG",
+    "ADDRESS",
+];
+
+/// What secrets have in them, in small letters, and what they begin with.
+const SIGNS: &[&str] = &[
+    "private key-----",
+    "password=",
+    "passwd=",
+    "pwd=",
+    "accountkey=",
+    "sharedaccesssignature=",
+    "bearer ",
+];
+const BEGINNINGS: &[&str] = &[
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "eyJ",
+];
+
+/// Whether the variable NAME with VALUE may hold a secret. A proxy may: without it, programs reach nothing.
 #[must_use]
-pub fn is_secret(name: &str) -> bool {
+pub fn is_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let words: Vec<&str> = name
-        .split(|it: char| !it.is_ascii_alphanumeric())
+    let words = words(&name);
+    let small = value.to_ascii_lowercase();
+    let is_one_word = value.len() > 15 && !value.contains(' ');
+    has_secret_name(&name, &words)
+        || SIGNS.iter().any(|it| small.contains(it))
+        || (is_one_word && BEGINNINGS.iter().any(|it| value.starts_with(it)))
+        || (has_password(value) && words.last() != Some(&"PROXY"))
+        || (looks_random(value) && !words.last().is_some_and(|it| IDENTIFIERS.contains(it)))
+}
+
+/// Whether VALUE has an address with a user's password, or with a key in the user's place.
+fn has_password(value: &str) -> bool {
+    let places = value.split("://").skip(1);
+    let places = places.map(|it| it.split(['/', '?', '#', ' ']).next().unwrap_or_default());
+    let mut users = places.filter_map(|it| it.rsplit_once('@'));
+    users.any(|(user, _)| match user.split_once(':') {
+        Some((_, password)) => !password.is_empty(),
+        None => looks_random(user),
+    })
+}
+
+/// Whether VALUE is long and mixes letters and digits as no word or number does.
+fn looks_random(value: &str) -> bool {
+    let kind = |it: u8| match it {
+        b'0'..=b'9' => 1,
+        b'A'..=b'Z' => 2,
+        b'a'..=b'z' => 3,
+        _ => 0,
+    };
+    let kinds: Vec<u8> = value.bytes().map(kind).collect();
+    // A capital before a small letter is as in names of several words.
+    let turns = kinds.windows(2);
+    let turns = turns.filter(|it| !it.contains(&0) && it[0] != it[1] && *it != [2, 3]);
+    value.len() >= 20
+        && !value.starts_with(['/', '.', '~'])
+        && value
+            .bytes()
+            .all(|it| it.is_ascii_alphanumeric() || b"+/=_-.~".contains(&it))
+        && kinds.contains(&1)
+        && kinds.iter().any(|it| *it > 1)
+        && value.len() * 3 <= turns.count() * 10
+}
+
+/// The words of NAME, in capitals: runs of letters and digits, without digits at their end.
+fn words(name: &str) -> Vec<&str> {
+    name.split(|it: char| !it.is_ascii_alphanumeric())
         .map(|it| it.trim_end_matches(|it: char| it.is_ascii_digit()))
         .filter(|it| !it.is_empty())
-        .collect();
+        .collect()
+}
+
+/// Whether NAME with WORDS says that there is a secret. That of a socket or the shell's directory doesn't.
+fn has_secret_name(name: &str, words: &[&str]) -> bool {
     let ends = |word: &str, endings: &[&str]| endings.iter().any(|it| word.ends_with(it));
-    !["PWD", "OLDPWD"].contains(&name.as_str())
+    !["PWD", "OLDPWD"].contains(&name)
         && !matches!(words.last(), Some(&("SOCK" | "SOCKET")))
         && words.iter().any(|word| {
             WORDS.contains(word)
@@ -139,6 +242,17 @@ mod tests {
             "EMPTY=1",
             "HOME=/other",
             "DB_PASS2=x",
+            "DATABASE_URL=postgres://me:hunter2@db/x",
+            "REMOTE=https://9f8e7d6c5b4a39281706f5@host/x",
+            "https_proxy=http://me:hunter2@proxy:3128",
+            "FEED=https://example.org/a:b@c",
+            "LOGIN=xoxb-1234567890abcdef",
+            "HEADER=Authorization: Bearer x",
+            "SEED=a1B2c3D4e5F6g7H8i9J0k",
+            "BUILD_ID=a1B2c3D4e5F6g7H8i9J0k",
+            "LS_COLORS=rs=0:di=01;34:ln=01;36",
+            "XDG_DATA_DIRS=/usr/local/share:/usr/share",
+            "LANG=en_US.UTF-8",
         ]
         .map(str::to_owned);
         let given = for_programs(&variables);
@@ -151,12 +265,30 @@ mod tests {
         assert_eq!(value("SSH_AUTH_SOCK"), Some("/run/a"));
         assert_eq!(value("PWD"), Some("/srv"));
         assert_eq!(value("EDITOR"), Some("false"));
-        for name in ["OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASS2", "EMPTY"] {
+        let secret = [
+            "OPENAI_API_KEY",
+            "GITHUB_TOKEN",
+            "DB_PASS2",
+            "DATABASE_URL",
+            "REMOTE",
+            "LOGIN",
+            "HEADER",
+            "SEED",
+        ];
+        for name in secret.iter().chain(&["EMPTY"]) {
             assert_eq!(value(name), None, "{name}");
         }
-        assert_eq!(
-            withheld(&variables),
-            ["OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASS2"]
-        );
+        let passed = [
+            "https_proxy",
+            "FEED",
+            "BUILD_ID",
+            "LS_COLORS",
+            "XDG_DATA_DIRS",
+            "LANG",
+        ];
+        for name in passed {
+            assert!(value(name).is_some(), "{name}");
+        }
+        assert_eq!(withheld(&variables), secret);
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use self::environment::Environment;
 pub use self::environment::is_secret;
-use self::plain::{Changes, fetches, plain, runner};
+use self::plain::{Changes, is_fetcher, names_fetcher, plain, runner};
 pub use self::running::in_own_group;
 use self::running::{CommandLine, Ended, Left, Printed, ProgramEnd, run};
 use super::files::reading::{texts, texts_parameter};
@@ -123,12 +123,16 @@ fn look(
         _ => format!(" in {}", spelled(&folder.shown(), 300)),
     });
     let name = program.rsplit('/').next().unwrap_or(program);
-    let mut concerns = concerns(&given, &folder, policy);
+    let named = concerns(&given, &folder, policy);
+    let private = named.iter().filter_map(|it| it.private.clone()).collect();
+    let mut concerns: Vec<String> = named.into_iter().map(|it| it.why).collect();
     if file.starts_with(policy.root()) {
         concerns.push("it is a file of the project, which edits can change".to_owned());
     }
-    let real = file.file_name().map(|it| it.to_string_lossy());
-    let runner = runner(name).or_else(|| runner(&real.unwrap_or_default()));
+    let real = file.file_name().unwrap_or_default().to_string_lossy();
+    let runner = runner(name).or_else(|| runner(&real));
+    let fetches = [name, &real].iter().any(|it| is_fetcher(it))
+        || (runner.is_some() && given.iter().any(|it| names_fetcher(it)));
     concerns.extend(runner.map(|what| format!("it is {what}")));
     let plain = match concerns.is_empty() && !program.contains('/') {
         true => plain(name, &given),
@@ -150,10 +154,11 @@ fn look(
             file,
             directory: folder.path,
             only_looks: plain.is_some_and(|it| it.changes == Changes::Nothing),
-            provenance: match fetches(name) {
+            provenance: match fetches {
                 true => Provenance::Foreign,
                 false => Provenance::Own,
             },
+            private,
             environment: environment.variables,
         })),
         ..FoundForCall::default()
@@ -229,9 +234,18 @@ fn executable(program: &str, folder: &Path, path: &[PathBuf]) -> Result<PathBuf,
     })
 }
 
+/// A file that an argument names.
+#[derive(PartialEq)]
+struct NamedFile {
+    /// What the user has to know of it.
+    why: String,
+    /// Where it is, if it is private.
+    private: Option<PathBuf>,
+}
+
 /// What the user has to know of the arguments GIVEN: those that name private files, or files outside of the
 /// project.
-fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<String> {
+fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<NamedFile> {
     let mut concerns = Vec::new();
     for argument in given {
         // As in --file=NAME, HEAD:NAME and -fNAME.
@@ -250,6 +264,10 @@ fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<Str
                     .map(|(at, _)| &argument[at..]),
             );
         }
+        // What goes to the program is the text itself, but it may leave out the blanks.
+        let trimmed = parts.iter().filter(|it| !it.contains('\n'));
+        let trimmed: Vec<&str> = trimmed.map(|it| it.trim()).collect();
+        parts.extend(trimmed);
         concerns.extend(
             parts
                 .into_iter()
@@ -261,9 +279,10 @@ fn concerns(given: &[String], folder: &Resolved, policy: &PathPolicy) -> Vec<Str
 }
 
 /// The same of PART of an argument.
-fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<String> {
-    let part = part.trim();
-    if part.is_empty() || part.contains('\n') {
+fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<NamedFile> {
+    // A text of several lines is prose, unless a file is called so.
+    let is_prose = || part.contains('\n') && folder.path.join(part).symlink_metadata().is_err();
+    if part.trim().is_empty() || is_prose() {
         return None;
     }
     let is_absolute = part.starts_with(['/', '~']);
@@ -272,26 +291,28 @@ fn concern(part: &str, folder: &Resolved, policy: &PathPolicy) -> Option<String>
         false => folder.path.join(part).to_string_lossy().into_owned(),
     };
     let shown = spelled(part, 100);
+    let private = |pattern: &str, path: PathBuf| NamedFile {
+        why: format!("names '{shown}', which may hold secrets (private files: {pattern})"),
+        private: Some(path),
+    };
+    let outside = || NamedFile {
+        why: format!("names '{shown}', which is outside the project"),
+        private: None,
+    };
     match policy.judge(&path) {
-        PathVerdict::Private { pattern, .. } => Some(format!(
-            "names '{shown}', which may hold secrets (private files: {pattern})"
-        )),
+        PathVerdict::Private { pattern, resolved } => Some(private(&pattern, resolved.path)),
         PathVerdict::Outside(it)
             if is_absolute || it.kind != PathKind::Missing || part.contains("..") =>
         {
             // The folder itself was asked about.
-            (!it.path.starts_with(&folder.path))
-                .then(|| format!("names '{shown}', which is outside the project"))
+            (!it.path.starts_with(&folder.path)).then(outside)
         }
         PathVerdict::Refused(_) => {
-            let private = policy.private_files().matching(Path::new(&path));
-            match private {
-                Some(pattern) => Some(format!(
-                    "names '{shown}', which may hold secrets (private files: {pattern})"
-                )),
-                None => {
-                    is_absolute.then(|| format!("names '{shown}', which is outside the project"))
-                }
+            let path = PathBuf::from(path);
+            let pattern = policy.private_files().matching(&path);
+            match pattern.map(str::to_owned) {
+                Some(pattern) => Some(private(&pattern, path)),
+                None => is_absolute.then(outside),
             }
         }
         PathVerdict::Inside(_) | PathVerdict::Outside(_) => None,
@@ -318,6 +339,9 @@ async fn work(arguments: Arguments, context: WorkContext) -> Result<String, Tool
         false => stamps(&context).await?,
     };
     context.go_on()?;
+    for file in &found.private {
+        context.workspace.may_leak(file);
+    }
     // Its end is seen to even where nobody waits for it any more.
     let stop = context.cancel.child_token();
     let _stopped_with_this = stop.clone().drop_guard();

@@ -51,6 +51,7 @@ const COMMITS: &str = "--oneline --graph --all --branches --tags --decorate --no
      --pretty= --reverse --merges --no-merges --first-parent --date= --abbrev-commit --no-abbrev-commit \
      --topo-order --date-order --left-right --cherry-pick --no-walk";
 
+/// Not `git grep`, which searches all files, private ones among them.
 const GIT: &[Subcommand] = &[
     Subcommand::new(
         "status",
@@ -65,12 +66,6 @@ const GIT: &[Subcommand] = &[
         "blame",
         LOOKS,
         "-L -w -M -C -e -s -l -t --date= --porcelain --line-porcelain",
-        BesideOptions::Some,
-    ),
-    Subcommand::new(
-        "grep",
-        LOOKS,
-        "-n -i -w -l -L -c -h -H -E -F -P -v -e --line-number --ignore-case --word-regexp --files-with-matches --count --cached --heading --break",
         BesideOptions::Some,
     ),
     Subcommand::new(
@@ -330,13 +325,20 @@ pub(super) fn runner(name: &str) -> Option<&'static str> {
 }
 
 /// The programs that bring texts from other machines.
-const FETCHING: &[&str] = &[
-    "curl", "wget", "gh", "glab", "ssh", "scp", "rsync", "ftp", "nc", "telnet",
+const FETCHERS: &[&str] = &[
+    "aria2c", "curl", "elinks", "ftp", "gh", "glab", "http", "https", "links", "lynx", "nc",
+    "ncat", "netcat", "rsync", "scp", "sftp", "socat", "ssh", "telnet", "w3m", "wget", "xh",
 ];
 
 /// Whether what the program called NAME prints may come from other machines.
-pub(super) fn fetches(name: &str) -> bool {
-    FETCHING.contains(&name)
+pub(super) fn is_fetcher(name: &str) -> bool {
+    FETCHERS.contains(&name)
+}
+
+/// Whether ARGUMENT of a program that runs others names one of those, or an address.
+pub(super) fn names_fetcher(argument: &str) -> bool {
+    let mut words = argument.split(|it: char| !it.is_ascii_alphanumeric() && !"-_.".contains(it));
+    argument.contains("://") || words.any(is_fetcher)
 }
 
 #[cfg(test)]
@@ -385,6 +387,7 @@ mod tests {
             "git diff --no-index a b",
             "git grep -Oless x",
             "git grep --no-index x",
+            "git grep x",
             "git branch new",
             "git branch -D main",
             "git tag v1",

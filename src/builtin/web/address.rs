@@ -10,7 +10,7 @@ use url::{Host, Url};
 use crate::visible::{is_hidden, spelled};
 
 /// The longest address: the user has to read all of it.
-const LONGEST: usize = 2000;
+pub(super) const LONGEST: usize = 2000;
 
 /// How long a path with its query, and a query, may be before they count as a way for data to leave.
 const LONGEST_PATH: usize = 160;

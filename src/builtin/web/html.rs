@@ -9,6 +9,7 @@ use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{StartTag, Token, Tokenizer};
 use url::Url;
 
+use super::address::LONGEST;
 use super::media::visible;
 use super::writer::Writer;
 
@@ -123,10 +124,13 @@ const ENDED_BY: &[(&str, &[&str])] = &[
 /// How much of a title is told.
 const LONGEST_TITLE: usize = 200;
 
+/// The most links that are kept. Each has all of its address, however short it is on the page.
+const MOST_LINKS: usize = 20_000;
+
 /// How deep lists are indented.
 const DEEPEST_LIST: usize = 10;
 
-/// How many elements may be open within a skipped one before more are not counted.
+/// How many lists may be open, and elements within a skipped one, before more are not counted.
 const DEEPEST: usize = 200;
 
 /// An element that is left out, with the elements that are open in it.
@@ -242,7 +246,9 @@ impl PageReader<'_> {
             "title" => self.in_title = self.page.title.is_empty(),
             "base" => {
                 let base = attribute(tag, "href").and_then(|it| self.address.join(&it).ok());
-                self.base = base.unwrap_or_else(|| self.base.clone());
+                if let Some(base) = base.filter(|it| it.as_str().len() <= LONGEST) {
+                    self.base = base;
+                }
             }
             "br" => writer.line(),
             "hr" => {
@@ -311,6 +317,9 @@ impl PageReader<'_> {
             _ => {
                 let lines = if self.lists.is_empty() { 2 } else { 1 };
                 self.writer.block(lines);
+                if self.lists.len() >= DEEPEST {
+                    return;
+                }
                 let first = attribute(tag, "start").and_then(|it| it.parse().ok());
                 self.lists.push(match name {
                     "ol" => List::Numbers(first.unwrap_or(1)),
@@ -411,7 +420,7 @@ impl PageReader<'_> {
             url.set_fragment(None);
             url
         };
-        let is_page = matches!(url.scheme(), "http" | "https");
+        let is_page = matches!(url.scheme(), "http" | "https") && url.as_str().len() <= LONGEST;
         (is_page && without_fragment(&url) != without_fragment(self.address)).then_some(url)
     }
 
@@ -430,6 +439,9 @@ impl PageReader<'_> {
             return;
         };
         let count = self.numbers.len();
+        if count >= MOST_LINKS && !self.numbers.contains_key(&to) {
+            return;
+        }
         let number = *self.numbers.entry(to.clone()).or_insert_with(|| {
             self.page.addresses.push(to);
             count + 1
@@ -511,6 +523,21 @@ mod tests {
     fn read(html: &str) -> PageText {
         let address = "https://a.org/doc/x.html".parse().unwrap();
         page_text(html, &address, Some("part"))
+    }
+
+    /// A page of 5 MB could have addresses of many gigabytes.
+    #[test]
+    fn addresses_do_not_fill_the_memory() {
+        let long = "x".repeat(LONGEST);
+        let page = read(&format!(
+            "<base href='/{long}/'><a href=?1>a</a> <a href='/{long}'>b</a>"
+        ));
+        assert_eq!(page.text, "a[1] b");
+        assert_eq!(page.addresses[0].as_str(), "https://a.org/doc/x.html?1");
+        let links: String = (0..30_000)
+            .map(|it| format!("<a href=?{it}>a</a>"))
+            .collect();
+        assert_eq!(read(&links).addresses.len(), MOST_LINKS);
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod media;
 mod parts;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -115,12 +114,7 @@ async fn find(arguments: Arguments, context: WorkContext) -> Result<FoundForCall
 /// A sentence on the private files that the chat knows, whose text an address could carry.
 async fn private_files(context: &WorkContext) -> Result<Option<String>, ToolFailure> {
     let workspace = Arc::clone(&context.workspace);
-    let known = context.on_a_thread(move |_| {
-        let private = workspace.private_files();
-        let known = workspace.stamps().into_keys();
-        let known = known.filter(|it: &PathBuf| private.matching(it).is_some());
-        Ok(known.collect::<Vec<_>>())
-    });
+    let known = context.on_a_thread(move |_| Ok(workspace.known_secrets()));
     let names: Vec<String> = known
         .await?
         .iter()

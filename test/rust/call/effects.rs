@@ -4,6 +4,8 @@
 use agent_q_core::effect::EffectDecision;
 use agent_q_core::protocol::EmacsRequest;
 
+use std::path::Path;
+
 use crate::executor_bench::*;
 
 const DELETION: &str = "(:call 7 :question 5 :effect \"delete-file\" :words \"delete /tmp/shop/a\" :files (\"/tmp/shop/a\") :target \"/tmp/shop/a\" :function \"SHOP::CLEANUP\" :form \"(shop::cleanup)\" :frames (\"(SHOP::CLEANUP)\"))";
@@ -380,9 +382,23 @@ async fn reading_what_is_not_private_asks_nobody() {
     tokio::join!(bench.run(&calls), async {
         bench.emacs.say(&read("/srv/my.ssh-notes.txt", 1)).await;
         assert_eq!(answered(&bench).await, (1, EffectDecision::Allow));
+        bench.emacs.events.lock().unwrap().clear();
         bench.emacs.say(&read("/srv/.ssh/id_rsa", 2)).await;
         let key = bench.asked().await;
         bench.executor.approvals.decide(key, Decision::Denied(None));
+        assert_eq!(answered(&bench).await.0, 2);
+        bench.emacs.events.lock().unwrap().clear();
+        assert!(bench.batch.workspace.known_secrets().is_empty());
+        bench.emacs.say(&read("/srv/.ssh/id_dsa", 3)).await;
+        let key = bench.asked().await;
+        bench.executor.approvals.decide(key, Decision::Approved);
+        assert_eq!(answered(&bench).await, (3, EffectDecision::Allow));
         bench.emacs.reply(evaluated(""));
     });
+    // Requests for pages say so.
+    let known = bench.batch.workspace.known_secrets();
+    assert!(
+        known.iter().eq([Path::new("/srv/.ssh/id_dsa")]),
+        "{known:?}"
+    );
 }

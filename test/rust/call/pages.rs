@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_q_core::builtin::web;
 use agent_q_core::call::batch::PlanMode;
@@ -436,6 +437,61 @@ async fn floods_and_drips_are_cut_off() {
             .fetch(json!({"url": here(silent), "timeout": 0.2}))
             .await;
         assert_eq!(done.content, "127.0.0.1 did not answer within 0.2 s.");
+    }
+}
+
+/// None of these is a page, and none holds up other work.
+#[tokio::test]
+async fn answers_without_an_end_are_given_up() {
+    let ground = Ground::new();
+    for endless in [
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n",
+        "x: y\r\n",
+        "a",
+    ] {
+        let flood = serving(move |_, stream| {
+            if !endless.starts_with("HTTP") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+            }
+            loop {
+                stream.write_all(&endless.repeat(20).into_bytes())?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let ticks = AtomicUsize::new(0);
+        let other_work = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                ticks.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let url = here(flood);
+        let done = tokio::select! {
+            done = ground.fetch(json!({"url": url, "timeout": 0.5})) => done,
+            () = other_work => unreachable!(),
+        };
+        let is_late = done.content == "127.0.0.1 did not answer within 0.5 s.";
+        let is_odd = done.content.starts_with("127.0.0.1 can't be reached: ");
+        assert!(is_late || is_odd, "{endless:?}: {}", done.content);
+        if is_late {
+            assert!(ticks.load(Ordering::Relaxed) > 5, "{endless:?}");
+        }
+    }
+}
+
+/// Elements that never end, as many as fit into a page.
+#[tokio::test]
+async fn pages_that_nest_without_an_end_are_read() {
+    let ground = Ground::new();
+    for (begin, end) in [("<dl>", "</ul>"), ("<ul>", "</dl>")] {
+        let count = 200_000;
+        let nested = begin.repeat(count) + &end.repeat(count) + "<p>x";
+        let port = server(page(&nested));
+        let done = ground.at(&here(port)).await;
+        assert_eq!(done.outcome, CallOutcome::Succeeded);
+        assert_eq!(done.content.trim(), "x");
     }
 }
 

@@ -475,6 +475,103 @@ async fn other_files_of_the_same_name_are_other_programs() {
     assert_eq!(result.consent, Consent::Unavailable, "{}", result.content);
 }
 
+/// Files that edits may make look like a repository, whose settings name programs.
+#[tokio::test]
+async fn git_runs_no_program_that_files_of_the_project_name() {
+    let settings = |root: &Path| {
+        format!(
+            "[core]\n repositoryformatversion = 0\n worktree = {}\n fsmonitor = \"touch ran; false\"\n",
+            root.display()
+        )
+    };
+    for is_bare in [true, false] {
+        let ground = Ground::open(&[]);
+        let root = ground.folder.path();
+        let repository = match is_bare {
+            true => root.to_owned(),
+            false => root.join(".git"),
+        };
+        fs::create_dir_all(repository.join("objects")).unwrap();
+        fs::create_dir_all(repository.join("refs")).unwrap();
+        fs::write(repository.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(repository.join("config"), settings(root)).unwrap();
+        let status = ground
+            .run(json!({"program": "git", "arguments": ["status"]}))
+            .await;
+        let outcome = match is_bare {
+            true => CallOutcome::Failed,
+            false => CallOutcome::Succeeded,
+        };
+        assert_eq!(status.outcome, outcome, "{}", status.content);
+        assert!(!root.join("ran").exists(), "{}", status.content);
+    }
+}
+
+#[tokio::test]
+async fn no_name_of_a_file_hides_where_it_leads() {
+    let ground = Ground::with(Approval::Ask, &[(".env", "k=1")]);
+    for name in ["a\nb", " c", "d ", "e=f", "~g"] {
+        std::os::unix::fs::symlink(".env", ground.folder.path().join(name)).unwrap();
+        let (reason, rules) = ground
+            .asked(json!({"program": "cat", "arguments": [name]}))
+            .await;
+        assert!(reason.contains("names '"), "{name:?}: {reason}");
+        assert_eq!(rules.len(), 1, "{name:?}: {reason}");
+    }
+    let message = "Fix a/b:\n/etc/passwd, as ~x said = y";
+    let (reason, rules) = ground
+        .asked(json!({"program": "git", "arguments": ["commit", "-m", message]}))
+        .await;
+    assert_eq!(rules.len(), 2, "{reason}");
+}
+
+/// As requests for pages say what the chat has read.
+#[tokio::test]
+async fn a_private_file_that_a_program_may_read_is_known() {
+    let ground = Ground::open(&[(".env", "k=1"), ("a.txt", "")]);
+    let known = || ground.bench.batch.workspace.known_secrets();
+    for (name, is_private) in [("a.txt", false), (".env", true)] {
+        let read = ground
+            .run(json!({"program": "cat", "arguments": [name]}))
+            .await;
+        assert_eq!(read.outcome, CallOutcome::Succeeded, "{}", read.content);
+        let is_known = known().iter().any(|it| it.ends_with(".env"));
+        assert_eq!(is_known, is_private, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_programs_bring_from_elsewhere_is_foreign() {
+    for (arguments, is_foreign) in [
+        (
+            json!({"program": "sh", "arguments": ["-c", "true curl; echo x"]}),
+            true,
+        ),
+        (
+            json!({"program": "sh", "arguments": ["-c", "echo https://example.org/"]}),
+            true,
+        ),
+        (
+            json!({"program": "env", "arguments": ["echo", "wget"]}),
+            true,
+        ),
+        (
+            json!({"program": "sh", "arguments": ["-c", "echo curly"]}),
+            false,
+        ),
+        (json!({"program": "cat", "arguments": ["curl"]}), false),
+    ] {
+        let ground = Ground::open(&[("curl", "")]);
+        let result = ground.run(arguments.clone()).await;
+        let source = result.source.unwrap().to_string();
+        assert_eq!(
+            source.contains("from outside the project"),
+            is_foreign,
+            "{arguments}: {source}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn plan_mode_runs_what_changes_nothing_and_a_rule_allows() {
     let mut ground = Ground::open(&[]);
