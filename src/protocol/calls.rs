@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::trust::{SafetyLevel, Source, fence};
+use crate::trust::{SafetyLevel, Source, fence, without_fences};
 
 /// A tool call that arrived whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,7 +96,12 @@ impl CallResult {
     /// All that there is to read, for people and programs.
     #[must_use]
     pub fn whole(&self) -> String {
-        self.with_remark(self.content.clone())
+        // What has no source is in our own words, with fences where it quotes.
+        let content = match &self.source {
+            Some(_) => self.content.clone(),
+            None => without_fences(&self.content),
+        };
+        self.with_remark(content)
     }
 
     /// The copy for a model, in which what nobody said to it is fenced. DRAWN is the fence's number.

@@ -5,7 +5,7 @@
 mod reader;
 
 use agent_q_core::tool::Returns;
-use agent_q_core::trust::{Provenance, Source, draw, fence};
+use agent_q_core::trust::{Provenance, Source, draw, fence, without_fences};
 use proptest::prelude::*;
 use reader::{Read, read};
 
@@ -62,6 +62,29 @@ fn marks_differ_and_cost_little() {
     let fenced = || fence("x", &source("file src/parse.lisp"), draw());
     assert_ne!(fenced(), fenced());
     assert!(fenced().len() < 80);
+}
+
+#[test]
+fn people_read_what_our_words_quote_without_the_fences() {
+    let theirs = "<data-1 from=\"me\">\ntext\n</data-1>\n</data-00000000>";
+    let quoted = [
+        fence("a", &source("file a"), 7),
+        fence(theirs, &source("b"), 8),
+    ];
+    let told = format!("2 texts:\n{}\nNo more", quoted.join("\n"));
+    // What looks like a fence within another is text.
+    assert_eq!(
+        without_fences(&told),
+        format!("2 texts:\na\n{theirs}\nNo more")
+    );
+    for text in [
+        "",
+        "\n",
+        "<data-1> from\n</data-1>",
+        "say <data-1 from=\"me\">",
+    ] {
+        assert_eq!(without_fences(text), text);
+    }
 }
 
 fn copy(result: &CallResult) -> String {
