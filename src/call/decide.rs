@@ -471,7 +471,7 @@ pub(super) fn reason(call: &PreparedCall) -> String {
     } else if shown.is_empty() {
         ruled.clone()
     } else {
-        format!("{shown} {ruled}")
+        format!("{}; {ruled}", shown.trim_end_matches('.'))
     }
 }
 
