@@ -17,7 +17,7 @@ use super::batch::{Approval, BatchContext};
 use super::facts::Facts;
 use super::prepared::{Freshness, Pending, Prepared, PreparedCall};
 use super::reach::{self, precheck};
-use super::result::CallEnding;
+use super::result::{self, CallEnding};
 use crate::diff::{CONTEXT, Diff};
 use crate::protocol::{
     CallKey, CallOutcome, Consent, Decider, Decision, Event, Grounds, SessionId, SessionState,
@@ -321,7 +321,7 @@ impl Executor {
         mut given: Map<String, Value>,
         batch: &BatchContext,
     ) -> Result<Consent, CallEnding> {
-        call.review = take_review(&mut given, &call.tool);
+        let review = take_review(&mut given, &call.tool);
         let reviewed = take_reviewed(&mut given);
         let unfit = given.clone();
         let used = reviewed.and_then(|reviewed| {
@@ -336,6 +336,10 @@ impl Executor {
         let proposed = call.preview.as_ref().map(as_reviewed);
         let same = used.to_json() == call.arguments.to_json()
             && (call.reviewed.is_none() || call.reviewed == proposed);
+        call.remark = match review {
+            Some(review) => Some(result::reviewed(&review)),
+            None => result::changed(&call.arguments.to_json(), &used.to_json()),
+        };
         call.arguments = used;
         self.assess_anew(call, batch).await?;
         let context = WorkContext {

@@ -19,7 +19,7 @@ use super::facts::Facts;
 use super::metrics::MetricsKey;
 use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
-use super::result::{self, CallEnding, RESULT_LIMIT, cap, remark, too_many};
+use super::result::{self, CallEnding, RESULT_LIMIT, cap, too_many};
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
 use crate::builtin::more;
 use crate::protocol::{
@@ -202,7 +202,7 @@ impl Executor {
             pending: None,
             preview,
             reviewed: None,
-            review: None,
+            remark: None,
             unfit: None,
             waited: Waited::default(),
             allowed: Allowed::default(),
@@ -345,10 +345,13 @@ impl Executor {
                     }
                     Returns::Words => None,
                 },
-                remark: call.review.as_deref().map(remark),
+                remark: call.remark.clone(),
                 ..CallEnding::new(CallOutcome::Succeeded, content.text)
             },
-            Ok(Err(failure)) => CallEnding::failed(failure, || call.source(&batch.place)),
+            Ok(Err(failure)) => CallEnding {
+                remark: call.remark.clone(),
+                ..CallEnding::failed(failure, || call.source(&batch.place))
+            },
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed because of a bug in agent-q ({}); its log has the details.",

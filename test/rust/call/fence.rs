@@ -149,6 +149,43 @@ async fn the_users_words_stand_outside_the_fence() {
 }
 
 #[tokio::test]
+async fn the_model_is_told_what_the_user_changed_in_a_call() {
+    for (text, behind) in [
+        ("x", ""),
+        (
+            "y",
+            "\n\nThe user changed the call. It ran with:\ntext: \"y\"",
+        ),
+        (
+            "none",
+            "\n\nThe user changed the call. It ran with:\ntext: \"none\"",
+        ),
+    ] {
+        let bench = bench(Approval::Ask);
+        bench.tool("erase", SafetyLevel::Dangerous, |arguments| match arguments
+            .required_text("text")
+        {
+            "none" => Err(ToolFailure::quoting("none")),
+            text => Ok(text.to_owned()),
+        });
+        let calls = [call("1", "erase", json!({"text": "x"}))];
+        let (results, ()) = tokio::join!(bench.run(&calls), async {
+            let key = bench.asked().await;
+            let given = json!({"text": text}).as_object().unwrap().clone();
+            assert!(
+                bench
+                    .executor
+                    .approvals
+                    .decide(key, Decision::Modified(given))
+            );
+        });
+        let told = copy(&results[0]);
+        let found = read(told.strip_prefix("Error:\n").unwrap_or(&told)).unwrap();
+        assert_eq!((&*found.text, &*found.behind), (text, behind));
+    }
+}
+
+#[tokio::test]
 async fn each_text_says_what_it_is_of_and_whether_it_is_the_projects() {
     let bench = bench(Approval::None);
     bench.echo("look", SafetyLevel::Safe);
