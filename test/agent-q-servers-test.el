@@ -89,6 +89,8 @@ CALLS are what its model calls, one each time it is asked."
     (should-not agent-q-test-files-asked)
     (should (equal (agent-q-servers-test-state "memo") "running"))
     (should (equal (agent-q-test-files-succeeds "hello") "hello"))
+    ;; It fills in its defaults itself.
+    (should-not (string-match-p "times" (agent-q-servers-test-told)))
     (should (equal agent-q-test-files-asked
                    '("a tool of the server memo, which is a program of others.")))
     (should (string-match-p "<data-[0-9a-f]+ from=\"the server memo, from outside the project\">\nhello"
@@ -380,12 +382,12 @@ a server, allows."
          (trace agent-q-servers-test-trace))
     (unwind-protect
         (agent-q-servers-test-calling
-            `(("web" :url ,(format "http://127.0.0.1:%s/mcp" port) :timeout 5
+            `(("remote" :url ,(format "http://127.0.0.1:%s/mcp" port) :timeout 5
                :headers (("X-Word" . ,(lambda () "magic"))))
               ("nobody" :url "http://127.0.0.1:1/mcp" :timeout 5))
-            '(("more_tools" (group . "web")) ("web_echo" (text . "over http"))
-              ("more_tools" (group . "nobody")) ("web_echo" (text . "gone")))
-          (agent-q-test-files-succeeds "web_echo")
+            '(("more_tools" (group . "remote")) ("remote_echo" (text . "over http"))
+              ("more_tools" (group . "nobody")) ("remote_echo" (text . "gone")))
+          (agent-q-test-files-succeeds "remote_echo")
           (agent-q-test-files-succeeds "over http")
           (let ((agent-q-servers-test-trace trace))
             (should (string-match-p "x-word: magic" (agent-q-servers-test-told))))
