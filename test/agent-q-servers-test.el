@@ -77,9 +77,12 @@ CALLS are what its model calls, one each time it is asked."
 
 (ert-deftest agent-q-servers-a-tool-is-found-asked-about-and-called ()
   (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
-      '(("more_tools" (group . "memo"))
+      '(("call_tool" (name . "memo_echo") (arguments . ((text . "early"))))
+        ("more_tools" (group . "memo"))
         ("call_tool" (name . "memo_echo") (arguments . ((text . "hello"))))
         ("memo_echo" (text . "secret")))
+    ;; So does a model that was told of it before the chat was resumed.
+    (agent-q-test-files-fails "more_tools memo brings the tools")
     (let ((described (agent-q-test-files-succeeds "memo_echo (dangerous): Say it again")))
       ;; What a server says of itself is data to the model; the user needn't see the fence.
       (should (string-match-p "\\`[0-9]+ tools, to be called through call_tool\n- memo_echo " described))
