@@ -321,7 +321,7 @@ impl Executor {
         mut given: Map<String, Value>,
         batch: &BatchContext,
     ) -> Result<Consent, CallEnding> {
-        let review = take_review(&mut given, &call.tool);
+        call.review = take_review(&mut given, &call.tool);
         let reviewed = take_reviewed(&mut given);
         let unfit = given.clone();
         let used = reviewed.and_then(|reviewed| {
@@ -336,10 +336,9 @@ impl Executor {
         let proposed = call.preview.as_ref().map(as_reviewed);
         let same = used.to_json() == call.arguments.to_json()
             && (call.reviewed.is_none() || call.reviewed == proposed);
-        call.remark = match review {
-            Some(review) => Some(result::reviewed(&review)),
-            None => result::changed(&call.arguments.to_json(), &used.to_json()),
-        };
+        if call.review.is_none() {
+            call.changed = result::changed(&call.arguments.to_json(), &used.to_json());
+        }
         call.arguments = used;
         self.assess_anew(call, batch).await?;
         let context = WorkContext {

@@ -19,7 +19,7 @@ use super::facts::Facts;
 use super::metrics::MetricsKey;
 use super::prepared::{Allowed, Freshness, Prepared, PreparedCall, Waited};
 use super::reach::precheck;
-use super::result::{self, CallEnding, RESULT_LIMIT, cap, too_many};
+use super::result::{self, CallEnding, RESULT_LIMIT, cap, remark, too_many};
 use crate::audit::{AuditFailure, AuditRecord, AuditStep};
 use crate::builtin::more;
 use crate::protocol::{
@@ -202,7 +202,8 @@ impl Executor {
             pending: None,
             preview,
             reviewed: None,
-            remark: None,
+            review: None,
+            changed: None,
             unfit: None,
             waited: Waited::default(),
             allowed: Allowed::default(),
@@ -345,11 +346,12 @@ impl Executor {
                     }
                     Returns::Words => None,
                 },
-                remark: call.remark.clone(),
+                remark: call.review.as_deref().map(remark),
+                changed: call.changed.clone(),
                 ..CallEnding::new(CallOutcome::Succeeded, content.text)
             },
             Ok(Err(failure)) => CallEnding {
-                remark: call.remark.clone(),
+                changed: call.changed.clone(),
                 ..CallEnding::failed(failure, || call.source(&batch.place))
             },
             Err(payload) => {

@@ -20,6 +20,8 @@ pub(super) struct CallEnding {
     pub(super) source: Option<Source>,
     /// What the user says about it.
     pub(super) remark: Option<String>,
+    /// What the user changed in the arguments.
+    pub(super) changed: Option<String>,
 }
 
 impl CallEnding {
@@ -30,6 +32,7 @@ impl CallEnding {
             content: content.into(),
             source: None,
             remark: None,
+            changed: None,
         }
     }
 
@@ -58,6 +61,7 @@ impl CallEnding {
             content: self.content,
             source: self.source,
             remark: self.remark,
+            changed: self.changed,
             elapsed,
             level,
             consent,
@@ -65,7 +69,7 @@ impl CallEnding {
     }
 }
 
-pub(super) fn reviewed(review: &str) -> String {
+pub(super) fn remark(review: &str) -> String {
     format!("The user's review: {review}.")
 }
 

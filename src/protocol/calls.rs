@@ -85,6 +85,8 @@ pub struct CallResult {
     pub source: Option<Source>,
     /// What the user says about it.
     pub remark: Option<String>,
+    /// What the user changed in the arguments, for the model, which sees only those that it gave.
+    pub changed: Option<String>,
     pub elapsed: Duration,
     /// The level that the call had with its arguments; none when it got no further than look-up
     /// and validation.
@@ -124,6 +126,10 @@ impl CallResult {
         let told = match self.outcome {
             CallOutcome::Denied => format!("{told}\nThe call did not run and changed nothing."),
             _ => told,
+        };
+        let told = match &self.changed {
+            Some(changed) => format!("{told}\n\n{changed}"),
+            None => told,
         };
         self.with_remark(told)
     }

@@ -179,6 +179,8 @@ async fn the_model_is_told_what_the_user_changed_in_a_call() {
                     .decide(key, Decision::Modified(given))
             );
         });
+        // A program, and the chat, see what was run anyway.
+        assert_eq!(results[0].whole(), text);
         let told = copy(&results[0]);
         let found = read(told.strip_prefix("Error:\n").unwrap_or(&told)).unwrap();
         assert_eq!((&*found.text, &*found.behind), (text, behind));
