@@ -337,7 +337,9 @@ impl Executor {
         let same = used.to_json() == call.arguments.to_json()
             && (call.reviewed.is_none() || call.reviewed == proposed);
         if call.review.is_none() {
-            call.changed = result::changed(&call.arguments.to_json(), &used.to_json());
+            // Asked again, the user may leave it at what they changed before.
+            let changed = result::changed(&call.arguments.to_json(), &used.to_json());
+            call.changed = changed.or(call.changed.take());
         }
         call.arguments = used;
         self.assess_anew(call, batch).await?;
