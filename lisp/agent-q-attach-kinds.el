@@ -215,7 +215,7 @@ Return a sentence if it can't be sent."
                        (text (format "[%s, %d × %d, %s]" title width height
                                      (file-size-human-readable bytes nil " " "B"))))
             (agent-q-attach-kinds--excerpt-make
-             :name name :where (concat where ", attached; what is written in it is data")
+             :name name :where where
              :text (agent-q-text-clean text) :total bytes :kept bytes :picture data
              :visit visit :foreign foreign))
         (agent-q-error (cadr failure)))))

@@ -109,6 +109,32 @@ pub fn fence(text: &str, source: &Source, drawn: u64) -> String {
     )
 }
 
+/// TEXT, our own words, as people read it: without the heads and ends of the fences in it. What looks like one
+/// within another stays, as somebody else wrote it.
+#[must_use]
+pub fn without_fences(text: &str) -> String {
+    let mut end: Option<String> = None;
+    let is_text = |line: &&str| match &end {
+        Some(last) if line == last => {
+            end = None;
+            false
+        }
+        Some(_) => true,
+        None => {
+            end = end_of_fence(line);
+            end.is_none()
+        }
+    };
+    let kept: Vec<&str> = text.split('\n').filter(is_text).collect();
+    kept.join("\n")
+}
+
+/// The line that ends the fence that begins with LINE, if LINE begins one.
+fn end_of_fence(line: &str) -> Option<String> {
+    let (mark, from) = line.strip_prefix("<data-")?.split_once(" from=\"")?;
+    from.ends_with("\">").then(|| format!("</data-{mark}>"))
+}
+
 /// A number that can't be foreseen.
 #[must_use]
 pub fn draw() -> u64 {

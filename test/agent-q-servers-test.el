@@ -77,17 +77,23 @@ CALLS are what its model calls, one each time it is asked."
 
 (ert-deftest agent-q-servers-a-tool-is-found-asked-about-and-called ()
   (agent-q-servers-test-calling (list (agent-q-servers-test-server "memo"))
-      '(("more_tools" (group . "memo"))
+      '(("call_tool" (name . "memo_echo") (arguments . ((text . "early"))))
+        ("more_tools" (group . "memo"))
         ("call_tool" (name . "memo_echo") (arguments . ((text . "hello"))))
         ("memo_echo" (text . "secret")))
+    ;; So does a model that was told of it before the chat was resumed.
+    (agent-q-test-files-fails "more_tools memo brings the tools")
     (let ((described (agent-q-test-files-succeeds "memo_echo (dangerous): Say it again")))
-      ;; What a server says of itself is data.
-      (should (string-match-p "<data-[0-9a-f]+ from=\"the server memo, from outside the project\">"
-                              described))
-      (should-not (string-match-p "\u200b" described)))
+      ;; What a server says of itself is data to the model; the user needn't see the fence.
+      (should (string-match-p "\\`[0-9]+ tools, to be called through call_tool\n- memo_echo " described))
+      (should-not (string-match-p "<data-\\|\u200b" described))
+      (should (string-match-p "call_tool\n<data-[0-9a-f]+ from=\"the server memo, from outside the project\">"
+                              (agent-q-servers-test-fed-back))))
     (should-not agent-q-test-files-asked)
     (should (equal (agent-q-servers-test-state "memo") "running"))
     (should (equal (agent-q-test-files-succeeds "hello") "hello"))
+    ;; It fills in its defaults itself.
+    (should-not (string-match-p "times" (agent-q-servers-test-told)))
     (should (equal agent-q-test-files-asked
                    '("a tool of the server memo, which is a program of others.")))
     (should (string-match-p "<data-[0-9a-f]+ from=\"the server memo, from outside the project\">\nhello"

@@ -228,11 +228,16 @@ async fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String
     if !tools.is_empty() {
         let described: Vec<String> = tools.iter().map(|tool| described(tool)).collect();
         let described = in_fence(&tools, described.join("\n"));
-        let how = match context.offer.lists(CALL) {
-            true => "Call these through call_tool",
-            false => "Call these by their names",
+        // The user sees the first line only.
+        let count = match tools.len() {
+            1 => "1 tool".to_owned(),
+            count => format!("{count} tools"),
         };
-        return Ok(format!("{how}:\n{described}"));
+        let how = match context.offer.lists(CALL) {
+            true => "through call_tool",
+            false => "by name",
+        };
+        return Ok(format!("{count}, to be called {how}\n{described}"));
     }
     let others: Vec<String> = context
         .offer

@@ -17,7 +17,7 @@ use super::batch::{Approval, BatchContext};
 use super::facts::Facts;
 use super::prepared::{Freshness, Pending, Prepared, PreparedCall};
 use super::reach::{self, precheck};
-use super::result::CallEnding;
+use super::result::{self, CallEnding};
 use crate::diff::{CONTEXT, Diff};
 use crate::protocol::{
     CallKey, CallOutcome, Consent, Decider, Decision, Event, Grounds, SessionId, SessionState,
@@ -336,6 +336,11 @@ impl Executor {
         let proposed = call.preview.as_ref().map(as_reviewed);
         let same = used.to_json() == call.arguments.to_json()
             && (call.reviewed.is_none() || call.reviewed == proposed);
+        if call.review.is_none() {
+            // Asked again, the user may leave it at what they changed before.
+            let changed = result::changed(&call.arguments.to_json(), &used.to_json());
+            call.changed = changed.or(call.changed.take());
+        }
         call.arguments = used;
         self.assess_anew(call, batch).await?;
         let context = WorkContext {
@@ -471,7 +476,7 @@ pub(super) fn reason(call: &PreparedCall) -> String {
     } else if shown.is_empty() {
         ruled.clone()
     } else {
-        format!("{shown} {ruled}")
+        format!("{}; {ruled}", shown.trim_end_matches('.'))
     }
 }
 

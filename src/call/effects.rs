@@ -372,6 +372,7 @@ impl<'a> Asking<'a> {
             content,
             source: None,
             remark: None,
+            changed: None,
             elapsed: self.since.elapsed(),
             level: Some(SafetyLevel::Dangerous),
             consent,

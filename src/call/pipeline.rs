@@ -203,6 +203,7 @@ impl Executor {
             preview,
             reviewed: None,
             review: None,
+            changed: None,
             unfit: None,
             waited: Waited::default(),
             allowed: Allowed::default(),
@@ -346,9 +347,13 @@ impl Executor {
                     Returns::Words => None,
                 },
                 remark: call.review.as_deref().map(remark),
+                changed: call.changed.clone(),
                 ..CallEnding::new(CallOutcome::Succeeded, content.text)
             },
-            Ok(Err(failure)) => CallEnding::failed(failure, || call.source(&batch.place)),
+            Ok(Err(failure)) => CallEnding {
+                changed: call.changed.clone(),
+                ..CallEnding::failed(failure, || call.source(&batch.place))
+            },
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed because of a bug in agent-q ({}); its log has the details.",

@@ -116,6 +116,8 @@ pub(super) struct PreparedCall {
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// What the user says about the call, for its result.
     pub(super) review: Option<String>,
+    /// What the user changed in its arguments, in words.
+    pub(super) changed: Option<String>,
     /// The arguments that were given instead of the model's, when they can't be used.
     pub(super) unfit: Option<serde_json::Value>,
     pub(super) waited: Waited,

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::batch::MOST_CALLS;
 use crate::protocol::{CallOutcome, CallResult, Consent, Lisp};
 use crate::rules::TurnPlace;
@@ -18,6 +20,8 @@ pub(super) struct CallEnding {
     pub(super) source: Option<Source>,
     /// What the user says about it.
     pub(super) remark: Option<String>,
+    /// What the user changed in the arguments.
+    pub(super) changed: Option<String>,
 }
 
 impl CallEnding {
@@ -28,6 +32,7 @@ impl CallEnding {
             content: content.into(),
             source: None,
             remark: None,
+            changed: None,
         }
     }
 
@@ -56,6 +61,7 @@ impl CallEnding {
             content: self.content,
             source: self.source,
             remark: self.remark,
+            changed: self.changed,
             elapsed,
             level,
             consent,
@@ -65,6 +71,29 @@ impl CallEnding {
 
 pub(super) fn remark(review: &str) -> String {
     format!("The user's review: {review}.")
+}
+
+/// The most bytes that are told of one argument that the user changed.
+const CHANGED_LIMIT: usize = 1000;
+
+/// What is told of a call whose arguments were GIVEN, and that ran with those that the user USED.
+pub(super) fn changed(given: &Value, used: &Value) -> Option<String> {
+    let (given, used) = (given.as_object()?, used.as_object()?);
+    let others = used
+        .iter()
+        .filter(|(name, value)| given.get(*name) != Some(value))
+        .map(|(name, value)| format!("{name}: {}", cap(&value.to_string(), CHANGED_LIMIT, "")));
+    let left_out = given
+        .keys()
+        .filter(|name| !used.contains_key(*name))
+        .map(|name| format!("no {name}"));
+    let changes: Vec<String> = others.chain(left_out).collect();
+    (!changes.is_empty()).then(|| {
+        format!(
+            "The user changed the call. It ran with:\n{}",
+            changes.join("\n")
+        )
+    })
 }
 
 /// The end of a call that is beyond what is run of COUNT calls.

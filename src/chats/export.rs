@@ -304,6 +304,7 @@ fn event(
                 content,
                 source: None,
                 remark: None,
+                changed: None,
                 elapsed: Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or_default(),
                 level: None,
                 consent: Consent::NotNeeded,

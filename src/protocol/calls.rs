@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::trust::{SafetyLevel, Source, fence};
+use crate::trust::{SafetyLevel, Source, fence, without_fences};
 
 /// A tool call that arrived whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,6 +85,8 @@ pub struct CallResult {
     pub source: Option<Source>,
     /// What the user says about it.
     pub remark: Option<String>,
+    /// What the user changed in the arguments, for the model, which sees only those that it gave.
+    pub changed: Option<String>,
     pub elapsed: Duration,
     /// The level that the call had with its arguments; none when it got no further than look-up
     /// and validation.
@@ -96,7 +98,12 @@ impl CallResult {
     /// All that there is to read, for people and programs.
     #[must_use]
     pub fn whole(&self) -> String {
-        self.with_remark(self.content.clone())
+        // What has no source is in our own words, with fences where it quotes.
+        let content = match &self.source {
+            Some(_) => self.content.clone(),
+            None => without_fences(&self.content),
+        };
+        self.with_remark(content)
     }
 
     /// The copy for a model, in which what nobody said to it is fenced. DRAWN is the fence's number.
@@ -119,6 +126,10 @@ impl CallResult {
         let told = match self.outcome {
             CallOutcome::Denied => format!("{told}\nThe call did not run and changed nothing."),
             _ => told,
+        };
+        let told = match &self.changed {
+            Some(changed) => format!("{told}\n\n{changed}"),
+            None => told,
         };
         self.with_remark(told)
     }

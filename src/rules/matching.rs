@@ -91,7 +91,7 @@ fn dangerous<'r>(
             Outcome::Ask,
             Some(rule),
             format!(
-                "This turn has read text from outside the project, so no rule lets a dangerous call run; rule {} would.",
+                "This turn has read text from outside the project, so rule {} does not count.",
                 rule.name()
             ),
         ),

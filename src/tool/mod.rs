@@ -333,9 +333,17 @@ impl Tool {
         given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
         let mut given = Value::Object(given);
         arguments::convert(&self.schema.json, &mut given);
-        self.compiled_schema()
-            .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?
-            .check(given)
+        let schema = self
+            .compiled_schema()
+            .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?;
+        let checked = match self.origin {
+            // A server fills in its defaults itself; the user is shown what the model gave.
+            Origin::Server(_) => schema.check_given(given),
+            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) | Origin::Library(_) => {
+                schema.check(given)
+            }
+        };
+        checked
             .map_err(|problems| ToolFailure::new(problems.to_string()))
             .and_then(|mut given| {
                 if let Some(code) = self.code {

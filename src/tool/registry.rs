@@ -235,10 +235,33 @@ impl Registry {
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         let name = spelled(name, LONGEST_NAME);
-        Err(ToolFailure::new(match near {
-            Some((_, known)) => format!("Unknown tool: {name}. Did you mean {known}?"),
-            None => format!("Unknown tool: {name}"),
+        let group = self.promised_with(&folded);
+        Err(ToolFailure::new(match (near, group) {
+            (Some((_, known)), group)
+                if group
+                    .as_ref()
+                    .is_none_or(|it| known.starts_with(&format!("{it}_"))) =>
+            {
+                format!("Unknown tool: {name}. Did you mean {known}?")
+            }
+            (_, Some(group)) => {
+                format!("Unknown tool: {name}. more_tools {group} brings the tools of that group.")
+            }
+            (_, None) => format!("Unknown tool: {name}"),
         }))
+    }
+
+    /// The promised group whose tools are called as NAME is, such as those of a resumed chat whose server doesn't
+    /// run yet.
+    fn promised_with(&self, name: &str) -> Option<String> {
+        let inner = self.read();
+        let mut groups = inner.promised.keys();
+        groups
+            .find(|group| {
+                name.strip_prefix(group.as_str())
+                    .is_some_and(|it| it.starts_with('_'))
+            })
+            .cloned()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
@@ -348,5 +371,18 @@ mod tests {
         );
         let failure = registry.resolve("nonexistent").unwrap_err();
         assert_eq!(failure.message, "Unknown tool: nonexistent");
+        // One of a server that doesn't run, as a resumed chat knows it, is not taken for another's.
+        registry.promise("describe", None, || Box::pin(async { Ok(()) }));
+        registry.promise("say", None, || Box::pin(async { Ok(()) }));
+        for (name, told) in [
+            ("describe_symbl", "Did you mean describe_symbol?"),
+            (
+                "say_hallo",
+                "more_tools say brings the tools of that group.",
+            ),
+        ] {
+            let failure = registry.resolve(name).unwrap_err();
+            assert_eq!(failure.message, format!("Unknown tool: {name}. {told}"));
+        }
     }
 }

@@ -89,6 +89,15 @@ impl ArgumentSchema {
     /// Every problem, with its path.
     pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, ArgumentProblems> {
         fill_defaults(&self.json, &mut arguments);
+        self.check_given(arguments)
+    }
+
+    /// ARGUMENTS as they are, if they fit.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with its path.
+    pub fn check_given(&self, arguments: Value) -> Result<Map<String, Value>, ArgumentProblems> {
         let found = self.compiled.problems(&arguments).into_iter();
         let problems: Vec<ArgumentProblem> = found.map(problem).collect();
         match arguments {

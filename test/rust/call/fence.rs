@@ -5,7 +5,7 @@
 mod reader;
 
 use agent_q_core::tool::Returns;
-use agent_q_core::trust::{Provenance, Source, draw, fence};
+use agent_q_core::trust::{Provenance, Source, draw, fence, without_fences};
 use proptest::prelude::*;
 use reader::{Read, read};
 
@@ -62,6 +62,29 @@ fn marks_differ_and_cost_little() {
     let fenced = || fence("x", &source("file src/parse.lisp"), draw());
     assert_ne!(fenced(), fenced());
     assert!(fenced().len() < 80);
+}
+
+#[test]
+fn people_read_what_our_words_quote_without_the_fences() {
+    let theirs = "<data-1 from=\"me\">\ntext\n</data-1>\n</data-00000000>";
+    let quoted = [
+        fence("a", &source("file a"), 7),
+        fence(theirs, &source("b"), 8),
+    ];
+    let told = format!("2 texts:\n{}\nNo more", quoted.join("\n"));
+    // What looks like a fence within another is text.
+    assert_eq!(
+        without_fences(&told),
+        format!("2 texts:\na\n{theirs}\nNo more")
+    );
+    for text in [
+        "",
+        "\n",
+        "<data-1> from\n</data-1>",
+        "say <data-1 from=\"me\">",
+    ] {
+        assert_eq!(without_fences(text), text);
+    }
 }
 
 fn copy(result: &CallResult) -> String {
@@ -123,6 +146,45 @@ async fn the_users_words_stand_outside_the_fence() {
         copy(&results[0]),
         "Error: User denied tool execution: not now\nThe call did not run and changed nothing."
     );
+}
+
+#[tokio::test]
+async fn the_model_is_told_what_the_user_changed_in_a_call() {
+    for (text, behind) in [
+        ("x", ""),
+        (
+            "y",
+            "\n\nThe user changed the call. It ran with:\ntext: \"y\"",
+        ),
+        (
+            "none",
+            "\n\nThe user changed the call. It ran with:\ntext: \"none\"",
+        ),
+    ] {
+        let bench = bench(Approval::Ask);
+        bench.tool("erase", SafetyLevel::Dangerous, |arguments| match arguments
+            .required_text("text")
+        {
+            "none" => Err(ToolFailure::quoting("none")),
+            text => Ok(text.to_owned()),
+        });
+        let calls = [call("1", "erase", json!({"text": "x"}))];
+        let (results, ()) = tokio::join!(bench.run(&calls), async {
+            let key = bench.asked().await;
+            let given = json!({"text": text}).as_object().unwrap().clone();
+            assert!(
+                bench
+                    .executor
+                    .approvals
+                    .decide(key, Decision::Modified(given))
+            );
+        });
+        // A program, and the chat, see what was run anyway.
+        assert_eq!(results[0].whole(), text);
+        let told = copy(&results[0]);
+        let found = read(told.strip_prefix("Error:\n").unwrap_or(&told)).unwrap();
+        assert_eq!((&*found.text, &*found.behind), (text, behind));
+    }
 }
 
 #[tokio::test]

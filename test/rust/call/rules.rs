@@ -116,7 +116,7 @@ async fn a_rule_that_asks_raises_a_safe_call() {
 
 #[tokio::test]
 async fn in_a_turn_that_read_foreign_text_no_rule_lets_a_dangerous_call_run() {
-    let bench = bench(Approval::None);
+    let bench = bench(Approval::Ask);
     bench.echo("erase", SafetyLevel::Dangerous);
     let mut fetch = Tool::new(
         "fetch",
@@ -134,9 +134,19 @@ async fn in_a_turn_that_read_foreign_text_no_rule_lets_a_dangerous_call_run() {
         call("a", "fetch", json!({})),
         call("b", "erase", json!({"text": "disk"})),
     ];
-    let results = bench.executor.run(&calls, &bench.batch).await;
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        let reason = bench.emacs.collect(|event| match event {
+            Event::ApprovalRequested { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        // Each reason is shown on a line of its own.
+        let last = reason[0].split("; ").last().unwrap();
+        assert!(last.starts_with("This turn has read text from outside the project, so rule"));
+        assert!(bench.executor.approvals.decide(key, Decision::Denied(None)));
+    });
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
-    assert_eq!(results[1].consent, Consent::Unavailable);
+    assert_eq!(results[1].consent, Consent::Denied);
 }
 
 #[tokio::test]

@@ -290,7 +290,7 @@ impl Server {
         }
         let mut tools = vec![
             json!({"name": "echo", "description": "Say it again.", "inputSchema": {
-                "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+                "type": "object", "properties": {"text": {"type": "string"}, "times": {"default": 1}}, "required": ["text"]},
                 "annotations": {"readOnlyHint": true}}),
             tool(
                 "getEnvironment",

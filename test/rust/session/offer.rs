@@ -65,7 +65,7 @@ async fn the_model_calls_further_tools_and_the_list_stays_the_same() {
     assert!(results[0].contains("\"nonsense\" is not one of \"buffer\", "));
     assert!(
         results[1].starts_with(
-            "Call these through call_tool:\n- shout (safe): Say it loudly. Then stop.\n  arguments: {"
+            "1 tool, to be called through call_tool\n- shout (safe): Say it loudly. Then stop.\n  arguments: {"
         ),
         "{}",
         results[1]
