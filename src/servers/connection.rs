@@ -69,6 +69,9 @@ const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
 /// How much of what a server says of its progress is shown.
 const LONGEST_PROGRESS: usize = 120;
 
+/// The messages through the pipes of a process.
+type Messages = AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>;
+
 /// A page of a list, and where the next one begins.
 type Paged<T> = BoxFuture<'static, Result<(Vec<T>, Option<String>), ServiceError>>;
 
@@ -280,10 +283,7 @@ fn transport(
     pipes: ServerPipes,
     heard: &Arc<Heard>,
     log: &Arc<ServerLog>,
-) -> io::Result<(
-    AsyncRwTransport<RoleClient, Limited<pipe::Receiver>, pipe::Sender>,
-    JoinHandle<()>,
-)> {
+) -> io::Result<(Messages, JoinHandle<()>)> {
     let output = pipe::Receiver::from_owned_fd(pipes.output)?;
     let input = pipe::Sender::from_owned_fd(pipes.input)?;
     let errors = follow(pipes.errors, Arc::clone(log))?;
