@@ -93,7 +93,7 @@
             (agent-q-export-chat file)
             (agent-q-test-until (file-exists-p file))
             (should (string-match-p
-                     "\\*\\*research\\*\\*\n\\(?:.*\n\\)+\\*\\*grep_project\\*\\*\n\\(?:.*\n\\)+In a\\.txt, line 1\\.\n"
+                     "\\*\\*research\\*\\* question: .*\n\\(?:.*\n\\)+\\*\\*grep_project\\*\\* pattern: `plum`\n\\(?:.*\n\\)+In a\\.txt, line 1\\.\n"
                      (agent-q-research-test--text file)))))
         (agent-q-test-chats-resumed id
           (should (agent-q-research-test--shows "^▸ research Where is plum\\? .*✓ In a\\.txt.*\n\nIt is in a"))
