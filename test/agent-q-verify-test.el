@@ -143,6 +143,8 @@ What was red before is said of an earlier commit."
       (let ((began (float-time)) asked thought)
         (agent-q-test-until (agent-q-call-waiting))
         (setq asked (float-time))
+        ;; More than what the result rounds.
+        (agent-q-test-until (< 0.6 (- (float-time) asked)))
         (agent-q-test-answer "y")
         (setq thought (- (float-time) asked))
         (agent-q-test-until (agent-q-test-idle-p))
