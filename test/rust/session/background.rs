@@ -2,6 +2,7 @@
 //! Calls that a model has run in the background, in its turn and at the end of that.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use agent_q_core::protocol::{CallOutcome, Event, Op, TurnOutcome};
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
@@ -47,6 +48,8 @@ async fn its_result_comes_under_the_next_one() {
         _ => None,
     };
     chat.emacs.wait_for(wanted).await;
+    // Emacs is told just before the result is kept for the model, which nothing tells of.
+    tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(
         chat.approvals
             .decide(call, agent_q_core::protocol::Decision::Approved)
