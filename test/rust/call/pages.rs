@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_q_core::builtin::web;
 use agent_q_core::call::batch::PlanMode;
-use agent_q_core::rules::{ArgumentPattern, TextPattern, Width};
+use agent_q_core::rules::{ArgumentPattern, TextPattern};
 use agent_q_core::tool::work::PastResults;
 use agent_q_core::trust::Provenance;
 use tempfile::TempDir;
@@ -76,27 +76,7 @@ impl Ground {
 
     /// The reason for which the user is asked about ARGUMENTS, and the rules that are offered in the chat.
     async fn asked(&self, arguments: Value) -> (String, Vec<(Width, Rule)>) {
-        let calls = [call("c", web::NAME, arguments)];
-        let run = self.bench.run(&calls);
-        let look = async {
-            let (key, reason) = self
-                .bench
-                .emacs
-                .wait_for(|event| match event {
-                    Event::ApprovalRequested { call, reason, .. } => Some((*call, reason.clone())),
-                    _ => None,
-                })
-                .await;
-            let approvals = &self.bench.executor.approvals;
-            let facts = approvals.facts(key).unwrap();
-            let mut rules = facts.offer_wider("chat");
-            rules.push((Width::Call, facts.offer("chat").unwrap()));
-            approvals.decide(key, Decision::Denied(None));
-            (reason, rules)
-        };
-        let (_, asked) = tokio::join!(run, look);
-        self.bench.emacs.events.lock().unwrap().clear();
-        asked
+        self.bench.asked_about(web::NAME, arguments, "chat").await
     }
 }
 

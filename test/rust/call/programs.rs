@@ -8,7 +8,6 @@ use std::path::Path;
 
 use agent_q_core::builtin::programs;
 use agent_q_core::call::batch::PlanMode;
-use agent_q_core::rules::Width;
 use agent_q_core::workspace::ProjectSettings;
 use tempfile::TempDir;
 
@@ -100,28 +99,10 @@ impl Ground {
     /// The reason for which the user is asked about ARGUMENTS, and the rules that are offered in the project.
     async fn asked(&self, arguments: Value) -> (String, Vec<(Width, Rule)>) {
         self.emacs_is_asked();
-        let calls = [call("c", programs::NAME, arguments)];
-        let run = self.bench.run(&calls);
-        let look = async {
-            let (key, reason) = self
-                .bench
-                .emacs
-                .wait_for(|event| match event {
-                    Event::ApprovalRequested { call, reason, .. } => Some((*call, reason.clone())),
-                    _ => None,
-                })
-                .await;
-            let facts = self.bench.executor.approvals.facts(key).unwrap();
-            let mut rules = facts.offer_wider("project");
-            rules.push((Width::Call, facts.offer("project").unwrap()));
-            self.bench
-                .executor
-                .approvals
-                .decide(key, Decision::Denied(None));
-            (reason, rules)
-        };
-        let (_, asked) = tokio::join!(run, look);
-        self.bench.emacs.events.lock().unwrap().clear();
+        let asked = self
+            .bench
+            .asked_about(programs::NAME, arguments, "project")
+            .await;
         self.bench.emacs.replies.lock().unwrap().clear();
         asked
     }

@@ -19,6 +19,7 @@ pub use agent_q_core::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, EmacsError, EmacsReply,
     Event, SessionId, ToolCall,
 };
+pub use agent_q_core::rules::Width;
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Rule, RuleBook, Scope, TurnPlace};
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
@@ -89,6 +90,36 @@ impl Drop for Bench {
 }
 
 impl Bench {
+    /// The reason for which the user is asked about a call of the tool NAME with ARGUMENTS, who says no, and
+    /// the rules that are offered to AUDIENCE.
+    pub async fn asked_about(
+        &self,
+        name: &str,
+        arguments: Value,
+        audience: &str,
+    ) -> (String, Vec<(Width, Rule)>) {
+        let calls = [call("c", name, arguments)];
+        let run = self.run(&calls);
+        let look = async {
+            let (key, reason) = self
+                .emacs
+                .wait_for(|event| match event {
+                    Event::ApprovalRequested { call, reason, .. } => Some((*call, reason.clone())),
+                    _ => None,
+                })
+                .await;
+            let approvals = &self.executor.approvals;
+            let facts = approvals.facts(key).unwrap();
+            let mut rules = facts.offer_wider(audience);
+            rules.push((Width::Call, facts.offer(audience).unwrap()));
+            approvals.decide(key, Decision::Denied(None));
+            (reason, rules)
+        };
+        let (_, asked) = tokio::join!(run, look);
+        self.emacs.events.lock().unwrap().clear();
+        asked
+    }
+
     /// The audit log's lines: step, tool, decision and outcome.
     pub fn audited(&self) -> Vec<String> {
         let text = std::fs::read_to_string(&self.audit_file).unwrap();
