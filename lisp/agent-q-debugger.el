@@ -335,7 +335,7 @@ some minutes.  In programs, NAME chooses a parked one."
   "The hooks that run in the buffer of a debugger as it opens.")
 
 (defun agent-q-debugger--await ()
-  "Have the debugger that opens next show its first frames."
+  "Show the first frames in the debugger that opens next."
   (dolist (hook agent-q-debugger--hooks)
     (add-hook hook #'agent-q-debugger--opens)))
 

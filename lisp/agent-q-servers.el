@@ -397,7 +397,7 @@ They are as in `agent-q-tool-servers'."
            (car (agent-q-servers--split (agent-q-servers--entries-of-projects))))))
 
 (defun agent-q-servers-apply ()
-  "Tell the core which servers there are, once it is there."
+  "Tell the core which servers there are as soon as it works."
   (when (agent-q-events-running-p)
     (let* ((all (seq-uniq (agent-q-servers--all) (lambda (one other) (equal (car one) (car other)))))
            (made (delq nil
